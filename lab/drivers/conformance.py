@@ -18,7 +18,7 @@ from typing import Any, Final
 from lab.channel import NodeError
 from lab.drivers.environment import launch_of
 from lab.drivers.look import Look, Looker
-from lab.drivers.messages import DriverBroken, Extended, Failed, Granted, Hello
+from lab.drivers.messages import ONE_OBJECT, DriverBroken, Extended, Failed, Granted, Hello
 from lab.drivers.process import DriverProcess, OptionValues
 from lab.errors import ExitCode, LabError
 from lab.substrates.plan import ClusterPlan
@@ -33,6 +33,8 @@ LOG_FIRST: Final = 20
 LOG_LAST: Final = 40
 """How many lines of a driver's log are shown when something is wrong. Some runtimes put the error before a
 long stack, others after it."""
+CANCEL_AFTER_S: Final = 0.2
+"""How long an acquire may wait before it is cancelled."""
 NODES: Final = ("A", "B", "C", "D", "E")
 
 
@@ -187,6 +189,11 @@ class Checks:
             ("an unknown lease is an error", self.unknown_lease),
             ("an unknown op is an error", self.unknown_op),
             ("releases, and the nodes have forgotten it", self.release),
+            ("answers a second release of the same lease", self.release_again),
+            ("gives a lease to each of two tasks", self.tasks),
+            ("answers an acquire that is cancelled, and leaves nothing in its place", self.cancel),
+            ("closes what it opened, and opens it again", self.close),
+            ("one lock object serves leases that follow each other", self.one_object),
             ("the end of its input ends it, and releases nothing", self.end),
         ]
 
@@ -317,6 +324,89 @@ class Checks:
                 f"it said that it released, but the key is on {', '.join(left)}; expected nowhere"
             )
         return ""
+
+    async def release_again(self) -> str:
+        """What the library says to it is its own business."""
+        answer = await self._alice.release(self._mine(), ANSWER_S)
+        if not isinstance(answer, Failed):
+            return "the library says ok"
+        if answer.error == "UnknownLease":
+            raise Skipped("it forgets what it released, so the library is not asked a second time")
+        return f"{answer.kind}: {answer.words}"
+
+    async def tasks(self) -> str:
+        """Two keys of one client's, at the same time."""
+        if not self._can("tasks"):
+            raise Skipped("it does one thing after the other")
+        keys = [f"{self._key}-{number}" for number in (1, 2)]
+        answers = await asyncio.gather(*(self._alice.acquire(key, TTL_MS, ANSWER_S) for key in keys))
+        leases = [answer.lease for answer in answers if isinstance(answer, Granted)]
+        if len(set(leases)) < len(keys):
+            said = ", ".join(each.words if isinstance(each, Failed) else each.lease for each in answers)
+            raise Violation(
+                f"it said {said}; expected two leases with names of their own: both keys are free"
+            )
+        for lease in leases:
+            answer = await self._alice.release(lease, ANSWER_S)
+            if isinstance(answer, Failed):
+                raise Violation(f"it said {answer.kind}: {answer.words}; expected ok: alice holds both locks")
+        return ""
+
+    async def cancel(self) -> str:
+        """Bob holds it; Alice asks, and is cancelled while she waits, if she waits."""
+        if not self._can("cancel"):
+            raise Skipped("it cannot: its users cannot either, or not by this driver")
+        bobs = await self._bob.acquire(self._key, TTL_MS, ANSWER_S)
+        if isinstance(bobs, Failed):
+            raise Violation(f"it said {bobs.kind}: {bobs.words}; expected a lease: nobody holds the lock")
+        asks = asyncio.ensure_future(self._alice.acquire(self._key, TTL_MS, ANSWER_S))
+        done, _ = await asyncio.wait([asks], timeout=CANCEL_AFTER_S)
+        asks.cancel()
+        await asyncio.wait([asks], timeout=ANSWER_S)
+        if not asks.done():
+            raise TimeoutError
+        if not asks.cancelled() and isinstance(asks.result(), Granted):
+            raise Violation("alice was told that she holds it, and bob as well; expected that she does not")
+        answer = await self._bob.release(bobs.lease, ANSWER_S)
+        if isinstance(answer, Failed):
+            raise Violation(f"it said {answer.kind}: {answer.words}; expected ok: bob holds the lock")
+        left = [look.node for look in await self._looks() if look.there]
+        if left:
+            raise Violation(f"bob has released, but the key is on {', '.join(left)}; expected nowhere")
+        return "it was refused before" if done else "while it waited"
+
+    async def close(self) -> str:
+        """As one that was started anew."""
+        answer = await self._alice.close_library(ANSWER_S)
+        if isinstance(answer, Failed):
+            raise Skipped("it does not, and is started anew for each schedule")
+        await self._open_anew(self._options)
+        return ""
+
+    async def one_object(self) -> str:
+        """It is opened once more for that."""
+        if not self._can("one-object"):
+            raise Skipped("it makes a lock object for each lease, or none")
+        answer = await self._alice.close_library(ANSWER_S)
+        if isinstance(answer, Failed):
+            raise Skipped("it cannot be opened anew")
+        await self._open_anew({**self._options, ONE_OBJECT: True})
+        return ""
+
+    async def _open_anew(self, options: Mapping[str, Any]) -> None:
+        """Open it again, and let it take the lock and give it back, twice."""
+        await self._alice.hello(options)
+        nodes = [f"{node.host}:{node.port}" for node in self._looker.nodes]
+        await self._alice.open("alice", nodes, options)
+        for _ in range(2):
+            answer = await self._alice.acquire(self._key, TTL_MS, ANSWER_S)
+            if isinstance(answer, Failed):
+                raise Violation(f"then it said {answer.kind}: {answer.words}; expected a lease: it is free")
+            released = await self._alice.release(answer.lease, ANSWER_S)
+            if isinstance(released, Failed):
+                raise Violation(
+                    f"then it said {released.kind}: {released.words}; expected ok: alice holds it"
+                )
 
     async def end(self) -> str:
         """It holds a lock when its input ends."""

@@ -9,7 +9,12 @@ import msgspec
 from lab.errors import LabError
 
 PROTOCOL: Final = 1
-CAPABILITIES: Final = ("extend", "validity", "held", "fence", "lost", "clock", "single-attempt", "renews")
+CAPABILITIES: Final = (
+    *("extend", "validity", "held", "fence", "lost", "clock", "single-attempt", "renews"),
+    *("cancel", "tasks", "one-object"),
+)
+ONE_OBJECT: Final = "one_object"
+"""The option of a driver that can ``one-object``."""
 LINE_BYTES_MAX: Final = 1 << 20
 FENCE_MAX: Final = 2**63 - 1
 TIME_MS_MAX: Final = 9e12
@@ -18,7 +23,7 @@ SHOWN_MAX: Final = 200
 """How many characters of a line an error shows."""
 HINT: Final = "stdout is for answers only, logs belong on stderr; the protocol: lab/drivers/PROTOCOL.md"
 
-Op = Literal["hello", "open", "acquire", "extend", "release", "held", "clock", "close"]
+Op = Literal["hello", "open", "acquire", "extend", "release", "held", "clock", "cancel", "close"]
 Kind = Literal["refused", "timeout", "error"]
 
 
@@ -97,6 +102,8 @@ _ANSWERS: Final[dict[str, type[Success]]] = {
     "release": Done,
     "held": Held,
     "clock": WallTime,
+    "cancel": Done,
+    "close": Done,
 }
 _EXAMPLES: Final = {
     "hello": '{"id":1,"ok":true,"lib":"redlock","version":"4.2.0","caps":["extend","validity"]}',
@@ -106,6 +113,8 @@ _EXAMPLES: Final = {
     "release": '{"id":1,"ok":true}',
     "held": '{"id":1,"ok":true,"held":true,"claimed_ms":null}',
     "clock": '{"id":1,"ok":true,"wall_ms":1700000000000.5}',
+    "cancel": '{"id":1,"ok":true}',
+    "close": '{"id":1,"ok":true}',
 }
 FAILED_EXAMPLE: Final = '{"id":1,"ok":false,"kind":"refused","error":"LockError","message":"…"}'
 

@@ -68,6 +68,8 @@ class DriverProcess:
         self._asked: dict[int, Op] = {}
         self._waiting: dict[int, asyncio.Future[Success | Failed]] = {}
         self._broken: DriverBroken | None = None
+        self._cancels = False
+        """Whether it takes ``cancel``, once it has said hello."""
 
     @property
     def pid(self) -> int:
@@ -119,7 +121,9 @@ class DriverProcess:
                 where="lock.options",
                 expected="options that the driver takes",
             )
-        return _as(answer, Hello)
+        hello = _as(answer, Hello)
+        self._cancels = hello.can("cancel")
+        return hello
 
     async def open(self, client: str, nodes: Sequence[str], options: OptionValues) -> None:
         """Let it open its library's lock. Raises ``LabError`` if that fails."""
@@ -144,6 +148,10 @@ class DriverProcess:
         """Ask what the library believes."""
         return _either(await self.ask("held", {"lease": lease}, timeout_s), Held)
 
+    async def close_library(self, timeout_s: float | None = None) -> Done | Failed:
+        """Let it close what it opened, so that it can say hello and open anew."""
+        return _either(await self.ask("close", {}, timeout_s), Done)
+
     async def clock(self, timeout_s: float | None = None) -> WallTime | Failed:
         """Ask for the wall clock."""
         return _either(await self.ask("clock", {}, timeout_s), WallTime)
@@ -152,6 +160,9 @@ class DriverProcess:
         self, op: Op, fields: Mapping[str, Any], timeout_s: float | None = None
     ) -> Success | Failed:
         """Send one command and wait for its answer, which may come after those of later ones.
+
+        If the caller is cancelled, the driver is asked to cancel the command, where it can. A command that
+        was successful all the same ends so, as a coroutine does that ends before it is cancelled.
 
         Raises:
             TimeoutError: it did not come in time; if it comes later it is ignored.
@@ -168,12 +179,22 @@ class DriverProcess:
         self._asked[number], self._waiting[number] = op, answered
         process.stdin.write(msgspec.json.encode({"id": number, "op": op, **fields}) + b"\n")
         try:
-            async with asyncio.timeout(timeout_s):
-                with contextlib.suppress(
-                    ConnectionError
-                ):  # it has ended, and the listener is about to say so
-                    await process.stdin.drain()
-                return await answered
+            try:
+                async with asyncio.timeout(timeout_s):
+                    with contextlib.suppress(
+                        ConnectionError
+                    ):  # it has ended, and the listener is about to say so
+                        await process.stdin.drain()
+                    return await asyncio.shield(answered)
+            except asyncio.CancelledError:  # of the caller: a time-out is no longer one here
+                if not self._cancels or process.stdin.is_closing():
+                    raise
+                await self.ask("cancel", {"command": number}, timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    answer = await asyncio.shield(answered)
+                if isinstance(answer, Failed):
+                    raise
+                return answer
         finally:
             self._waiting.pop(number, None)
 

@@ -5,20 +5,25 @@ release, an extension, the end of her lease. First all pairs without a fault; th
 to both clients with one fault at one of their sendings, which lasts until the other client was granted the
 lock or has released it. A fault's length is so never a guess: what is late is late for the one who waits.
 
+A driver does what it says that it can. Where it lets one lock object serve several leases, it does so in a
+second round of courses, in which no two of a client's overlap.
+
 Sendings are sorted by who sends, and in which call. Of each sort with each kind of fault, and of each course
 with each fault from the start on, there is one schedule before there is a second one of any.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from random import Random
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from lab.drivers.messages import ONE_OBJECT
 from lab.errors import LabError
 from lab.examine.boundaries import SHORT_NS, Boundary, boundaries, faults_at, node_faults_at
 from lab.examine.probes import Profile
@@ -79,7 +84,8 @@ def anchored(
             outcome = run_trial(base)
         except LabError:  # reported by the examination, which runs it as well
             continue
-        if (looks := _as_seen(outcome.events)) not in seen:
+        looks = bool(base.options.get(ONE_OBJECT)), _as_seen(outcome.events)
+        if looks not in seen:
             seen.add(looks)
             kept.append((base, outcome))
     if not setting.replicated:
@@ -92,8 +98,20 @@ def bases(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Ite
 
     Where a call is cancelled once nodes have executed its command, the network holds what they reply.
     """
-    both = chain(courses(setting, profile, reentrant=reentrant), cancelled(setting, _taking(setting)))
-    for course in both:
+    both = [courses(setting, profile, reentrant=reentrant)]
+    if "cancel" in setting.can:
+        both.append(cancelled(setting, _taking(setting)))
+    yield from _with_bobs(setting, chain.from_iterable(both), reentrant=reentrant)
+    if "one-object" in setting.can:
+        one = dataclasses.replace(
+            setting, options={**setting.options, ONE_OBJECT: True}, can=setting.can - {"tasks"}
+        )
+        yield from _with_bobs(one, courses(one, profile, reentrant=reentrant), reentrant=reentrant)
+
+
+def _with_bobs(setting: Setting, of_alice: Iterable[Course], *, reentrant: bool) -> Iterator[Trial]:
+    """Each of these courses with everything that Bob may begin with."""
+    for course in of_alice:
         if reentrant and not isinstance(course[ALICE][-1].step, Release):
             continue
         extends = any(isinstance(timed.step, Extend) for timed in course[ALICE])
@@ -153,12 +171,14 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
     yield {ALICE: [take(), *other, *write(0.1), give]}
     late_other = [take(later(0.8), key=OTHER), action(Release, later(0.5), key=OTHER)]
     yield {ALICE: [take(), *late_other, *write(0.1), give]}
-    if not (profile.watchdog or reentrant):
+    if "tasks" in setting.can and not (profile.watchdog or reentrant):
         second = [take(on(ALICE, "granted")), action(Release, later(0.05))]
         yield {ALICE: [take(), *write(0.2), give, take(), give], SECOND_TASK: second}
-    yield {ALICE: [take(ttl_ns=ttl_ns // 2), *write(0.4), give]}
+    half_ns = setting.with_ttl(ttl_ns // 2).ttl_ns
+    yield {ALICE: [take(ttl_ns=half_ns), *write(0.8 * half_ns / ttl_ns), give]}
     yield {ALICE: [take(ttl_ns=2 * ttl_ns), *write(1.5), give]}
-    yield {ALICE: [take(), action(Close), action(Open, later(0.1)), *write(0.1), give]}
+    if "close" in setting.can:
+        yield {ALICE: [take(), action(Close), action(Open, later(0.1)), *write(0.1), give]}
 
 
 def cancelled(setting: Setting, taking: str) -> Iterator[Course]:

@@ -116,6 +116,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
             fences=kind.fenced,
             observed=kind.observed,
             ttl_step_ns=profile.ttl_step_ns,
+            can=profile.can,
         )
         if not kind.replicated:
             setting = dataclasses.replace(setting, nodes=asked.nodes if kind.quorum else 1, uses=profile.uses)
@@ -161,8 +162,6 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
             "whether the lock is served after a failover: without the old master one of two nodes is up, and "
             "no majority; --replicas 2 tries that"
         )
-    if is_driver(setting.lock):
-        profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
     finite = parts(setting, profile, programs, random, reentrant=reentrant)
     if reentrant:
         finite = chain([again(setting, counted=counts(setting))], finite)

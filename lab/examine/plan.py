@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.drivers import is_driver
 from lab.examine.anchored import ANCHORED, anchored
 from lab.examine.beyond import beyond
 from lab.examine.boundaries import first_faults, second_faults, single_faults
@@ -107,8 +106,8 @@ def splits(setting: Setting, kind: Kind) -> list[Trial]:
 
 
 def cancels(setting: Setting) -> list[Trial]:
-    """Alice's acquire is cancelled at several moments; Bob asks after that. A driver's cannot be."""
-    if is_driver(setting.lock):
+    """Alice's acquire is cancelled at several moments; Bob asks after that."""
+    if "cancel" not in setting.can:
         return []
     ttl_ns = setting.ttl_ns
     return [
@@ -190,6 +189,7 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
         store_fences=setting.fences,
         horizon_ns=7 * setting.ttl_ns + 8 * S_NS,
         all_operations=True,
+        cancels="cancel" in setting.can,
         demand_ns=3 * setting.ttl_ns + 4 * S_NS,
     )
     while True:
@@ -241,10 +241,8 @@ def parts(
         )
         if trials
     )
-    if not is_driver(setting.lock):  # which can neither cancel nor have a second task
-        about = "what clients do, and the ends of faults, wait for what the other does"
-        part = Part(ANCHORED, about)
-        yield part, _counted(part, anchored(setting, profile, random, reentrant=reentrant))
+    part = Part(ANCHORED, "what clients do, and the ends of faults, wait for what the other does")
+    yield part, _counted(part, anchored(setting, profile, random, reentrant=reentrant))
     found = singles(setting, programs, random)
     again = {**setting.options, **TWO_TRIES} if "retry_count" in setting.options else None
     if again is not None:

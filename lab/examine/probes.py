@@ -56,6 +56,7 @@ class Profile:
     - ``margin_ns``: how much longer nodes keep its keys than it claims.
     - ``scripts``: the commands that send scripts, None if there are none.
     - ``ttl_step_ns``: leases are multiples of this.
+    - ``can``: what a client can do, see ``Setting``.
     """
 
     kind: Kind
@@ -83,6 +84,7 @@ class Profile:
     scripts: str | None = None
     ttl_step_ns: int = 1
     uses: int = 0
+    can: frozenset[str] = frozenset()
 
     def must_extend(self) -> None:
         """Raises ``NotShown`` if it was not shown whether a lease can be extended."""

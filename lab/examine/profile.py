@@ -60,6 +60,16 @@ KEY_NAMES: Final = (KEY, *(f"order-{number}" for number in range(1, 6)))
 """Keys by which a lock that spreads its keys over the nodes is seen to do so."""
 
 
+OF_DRIVERS: Final = frozenset(("cancel", "tasks", "one-object"))
+"""What a driver may say that it can do, and schedules make use of."""
+CANNOT: Final = {
+    "cancel": "cancelled attempts: this driver has no `cancel`",
+    "tasks": "two tasks of one client at once: this driver does not say that it can",
+    "close": "a lock object that is closed and opened again: a driver forgets its leases then",
+}
+"""What is not tried, by what a client cannot do."""
+
+
 def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile:
     """Ask the lock of this setting what it is; only inside ``trials``, and the same each time.
 
@@ -76,7 +86,8 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
     with contextlib.suppress(NotShown):
         step_ns = probes.alone().outcome.ttl_step_ns
         probes.setting = dataclasses.replace(probes.setting, ttl_step_ns=step_ns).with_ttl(setting.ttl_ns)
-    profile = Profile(_kind(probes), ttl_step_ns=probes.setting.ttl_step_ns)
+    profile = Profile(_kind(probes), ttl_step_ns=probes.setting.ttl_step_ns, can=_abilities(probes))
+    profile.not_tried += [words for what, words in CANNOT.items() if what not in profile.can]
     if (shape := shape_of(setting.lock)) is not None:
         profile.facts[USED_AS] = shape.words()
     for about, ask in FACTS:
@@ -89,6 +100,15 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
         profile.uses = _used_for_a_key(probes)
     profile.trials = probes.trials + len(probes.broken)
     return profile
+
+
+def _abilities(probes: Probes) -> frozenset[str]:
+    """What a client can do; a driver says it when it is asked for its library."""
+    if not is_driver(probes.setting.lock):
+        return probes.setting.can
+    with contextlib.suppress(NotShown):
+        return frozenset(probes.alone().outcome.abilities) & OF_DRIVERS
+    return frozenset()
 
 
 def _used_for_a_key(probes: Probes) -> int:

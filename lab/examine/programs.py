@@ -164,6 +164,8 @@ class Setting:
     """Whether no node knows the end of a lease: who wants the lock watches its record."""
     replicated: bool = False
     """Whether the first node is a master, and all others are its replicas."""
+    can: frozenset[str] = frozenset(("cancel", "tasks", "close"))
+    """What a client can do beside acquire, extend and release; a driver says it, and has no ``close``."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -106,10 +106,12 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
         lost_replies(patient(setting), profile),
     ]
-    if not is_driver(setting.lock):  # whose timers may tick all the hour, and whose acquire nobody cancels
+    if not is_driver(setting.lock):  # whose timers may tick all the hour
         groups.append(long_after(setting))
         groups.append(other_ttls(setting, extends=profile.extends and not profile.watchdog))
-        groups.append(cancelled_undo(setting) if kind.quorum else iter(()))
+    if kind.quorum and "cancel" in setting.can:
+        groups.append(cancelled_undo(setting))
+    if not is_driver(setting.lock):
         groups.append(few_tokens(setting))
     soon = _usual(setting, profile, takes_over=False)
     late = _usual(setting, profile, takes_over=True)

@@ -110,6 +110,11 @@ class DriverLock:
         return 0
 
     @property
+    def abilities(self) -> tuple[str, ...]:
+        """What the driver says that it can do, once it has said so."""
+        return () if self._hello is None else self._hello.caps
+
+    @property
     def renews(self) -> bool:
         """Whether the library extends its leases automatically."""
         return self._hello is not None and self._hello.can("renews")

@@ -43,7 +43,8 @@ class ClientContext:
         entropy: the client's entropy.
         channel: makes the lock's connections.
         failures: where exceptions are noted that the lock must not raise.
-        knows_key: told the name of the lock's key on the nodes, and of what its leases are multiples.
+        knows_key: told the name of the lock's key on the nodes, of what its leases are multiples, and what a
+            driver says that it can do.
         guard: makes what stands between the client and its lock, see ``Guarded``.
     """
 
@@ -58,7 +59,7 @@ class ClientContext:
     entropy: Random
     channel: Callable[..., Channel]
     failures: list[Failure]
-    knows_key: Callable[[str, int], None]
+    knows_key: Callable[[str, int, tuple[str, ...]], None]
     guard: Callable[[Lock, str, Callable[[], int], list[Failure]], Guarded] = Guarded
 
 
@@ -104,7 +105,8 @@ class Actor:
         self.lock, self._worker_for = equip(context)
         await connect(self.lock, context.store)
         self._usual = key_of(trial, self.lock)
-        context.knows_key(node_key(self.lock, self._usual), getattr(self.lock, "ttl_step_ns", 1))
+        step_ns, abilities = getattr(self.lock, "ttl_step_ns", 1), getattr(self.lock, "abilities", ())
+        context.knows_key(node_key(self.lock, self._usual), step_ns, abilities)
 
     def worker(self, task: int = 1, name: str | None = None) -> Worker:
         """The worker of a task for the key of a name; only once the lock has been opened."""

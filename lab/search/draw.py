@@ -8,7 +8,6 @@ from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
-from lab.drivers import is_driver
 from lab.durations import UNITS_NS
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
@@ -81,8 +80,8 @@ class Space:
     """What may be drawn: everything that trials of one search have in common, and the kinds of faults.
 
     ``persistence`` None means that it is drawn. With ``all_operations`` clients also extend leases, keep
-    locks until they expire, release twice, cancel an acquire (no driver's: it has no such command), and ask
-    again at the end, for ``demand_ns``; faults may wait for what they send, and clocks of clients jump too.
+    locks until they expire, release twice, cancel an acquire if ``cancels``, and ask again at the end, for
+    ``demand_ns``; faults may wait for what they send, and clocks of clients jump too.
     ``server`` is the product and version that nodes show; the newest that is modelled if it is empty.
     """
 
@@ -96,6 +95,7 @@ class Space:
     store_fences: bool = False
     horizon_ns: int = HORIZON_NS
     all_operations: bool = False
+    cancels: bool = True
     demand_ns: int = 0
     server: str = ""
 
@@ -141,7 +141,7 @@ def _round(draw: Draw, space: Space, strategy: Strategy) -> Round:
         hold = choice(draw, (hold, ttl_ns * 15 // 10, ttl_ns * 24 // 10))
     ends: Ending = choice(draw, ("release", "release", "release", "release", "keep", "twice"))
     cancel_ns = choice(draw, (0, 0, 0, 0, 0, 300_000, 2 * MS_NS, 100 * MS_NS))
-    return Round(think, hold, extends, ends, 0 if is_driver(space.lock) else cancel_ns)
+    return Round(think, hold, extends, ends, cancel_ns if space.cancels else 0)
 
 
 def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Timed:

@@ -96,6 +96,8 @@ class Outcome:
 
     ttl_step_ns: int = 1
     """Leases are multiples of this, as a driver says."""
+    abilities: tuple[str, ...] = ()
+    """What a driver says that it can do."""
     left_ns: dict[int, int] = field(default_factory=dict)
     """For how long yet as many nodes as make a grant kept its token when its client was told of it, or of an
     extension: by the event's place, where that is known."""
@@ -184,6 +186,7 @@ class TrialRun:
         self._waiting: dict[str, tuple[Place, ...]] = {}
         self._left_ns: dict[int, int] = {}
         self._ttl_step_ns = 1
+        self._abilities: tuple[str, ...] = ()
         if self._origins is not None:
             for name, client in self._cluster.clients.items():
                 note_wall_clock(client.host, self._wall_clock, self._origins)
@@ -316,6 +319,7 @@ class TrialRun:
             self._wall_clock,
             self._branches,
             self._ttl_step_ns,
+            self._abilities,
             self._left_ns,
             tuple(self._played or ()),
         )
@@ -397,9 +401,9 @@ class TrialRun:
                 self._left_ns[len(self._events)] = left_ns
         self._events.append(event)
 
-    def _know_key(self, node_key: str, ttl_step_ns: int) -> None:
+    def _know_key(self, node_key: str, ttl_step_ns: int, abilities: tuple[str, ...]) -> None:
         self._coverage.node_key, self._shown.node_key = node_key.encode(), node_key
-        self._ttl_step_ns = ttl_step_ns
+        self._ttl_step_ns, self._abilities = ttl_step_ns, abilities
 
     def _now_ns(self) -> int:
         return MONOTONIC_START_NS + self._world.now_ns

@@ -138,6 +138,8 @@ def space_of(lock: str, drawn: Drawn, options: Mapping[str, OptionValue] | None 
         raise LabError(f"{nodes} nodes", where=place["cluster.nodes"], expected=f"1 to {NODES_MAX}")
     if not 2 <= clients <= len(CLIENTS):
         raise LabError(f"{clients} clients", where="--clients", expected=f"2 to {len(CLIENTS)}")
+    from lab.drivers import is_driver
+
     kept = settings.cluster.persistence
     kinds = parse_kinds(drawn.faults or "classic")
     space = Space(
@@ -151,6 +153,7 @@ def space_of(lock: str, drawn: Drawn, options: Mapping[str, OptionValue] | None 
         settings.store.fencing,
         HORIZON_TTLS * ttl_ns,
         all_operations=beyond_classic(kinds),
+        cancels=not is_driver(lock),  # some can, but none is asked for that here
     )
     check_options(lock, ttl_ns, space.options)  # is there such a lock, and does it take these options?
     return space

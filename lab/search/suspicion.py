@@ -293,21 +293,21 @@ def claimed_margin_ns(events: Events) -> int:
     A library tells its margin by nothing else: a client that goes by what it is told stops so much earlier.
     One that claims nothing leaves it to its client when to stop: the margin of the references is assumed.
     """
-    called_ns: dict[tuple[str, str], int] = {}
+    called_ns: dict[tuple[str, str], int] = {}  # by process: two tasks of a client may call at once
     margins_ns = []
     for event in events:
         f = event["f"]
         if f not in ("acquire", "extend"):
             continue
         if event["type"] == "invoke":
-            called_ns[event["client"], f] = event["time_ns"]
+            called_ns[event["process"], f] = event["time_ns"]
         elif event["type"] == "ok":
             claimed_ns = event.get("claimed_ns")
             if claimed_ns is None:
                 margins_ns.append(usual_margin_ns(event["ttl_ns"]))
             else:
                 ends_ns = event["time_ns"] + claimed_ns
-                margins_ns.append(called_ns[event["client"], f] + event["ttl_ns"] - ends_ns)
+                margins_ns.append(called_ns[event["process"], f] + event["ttl_ns"] - ends_ns)
     return max(0, min(margins_ns, default=0))
 
 

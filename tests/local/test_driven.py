@@ -19,6 +19,7 @@ from lab.cli.app import call
 from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.errors import LabError, UnknownOutcome
+from lab.examine.anchored import SECOND_TASK, bases
 from lab.examine.beyond import fast_clocks
 from lab.examine.command import Asked, examine
 from lab.examine.judge import violations
@@ -264,7 +265,7 @@ def test_lab_test_finds_what_is_wrong_with_a_driver_and_real_redis_confirms_it(
     assert without_times(together) == without_times(alone), "for any number of processes"
     examined, asked = alone, Asked(toy("shares"), budget="400s", repeat=1)
     assert examined.defects[0].findings[0] == "overlap"
-    assert "cancelled attempts: the driver protocol has no command for it" in examined.not_tried
+    assert "cancelled attempts: this driver has no `cancel`" in examined.not_tried
     first = replace(examined, defects=examined.defects[:1])
     kept = keep(first, tmp_path, command="lab test", pictures=False)
     run_on_real(kept, asked, 60.0)
@@ -366,3 +367,53 @@ def test_threads_are_bound_also_where_one_of_them_has_just_ended(
         over.set()
         for thread in threads:
             thread.join()
+
+
+def test_schedules_are_of_what_a_driver_says_that_it_can() -> None:
+    profile = learn(Setting(toy("waits"), {}, 1))
+    assert profile.can == {"cancel", "tasks"}
+    assert not any(each.startswith(("cancelled", "two tasks")) for each in profile.not_tried)
+    profile = learn(Setting(toy("closes"), {}, 1))
+    assert profile.can == frozenset()
+    assert (
+        sum(each.startswith(("cancelled", "two tasks", "a lock object")) for each in profile.not_tried) == 3
+    )
+
+
+def test_a_cancelled_acquire_of_a_driver_ends_when_its_library_has_ended() -> None:
+    """Bob waits for Alice's lock, and is cancelled: he never has it, and his next acquire is another one."""
+    clients: Clients = {
+        "alice": (Round(0, S_NS),),
+        "bob": (Round(50 * MS_NS, 0, cancel_ns=300 * MS_NS), Round(S_NS, 100 * MS_NS)),
+    }
+    outcome = run_trial(trial(toy("waits"), clients), watch=True)
+    ended = [
+        (each["client"], each["type"], each.get("error"))
+        for each in outcome.events
+        if each["f"] == "acquire" and each["type"] != "invoke"
+    ]
+    assert ended == [("alice", "ok", None), ("bob", "info", "cancelled"), ("bob", "ok", None)]
+    cancelled_ns = next(each["time_ns"] for each in outcome.events if each.get("error") == "cancelled")
+    later = [each for each in outcome.commands if each.name == "SET" and each.time_ns > cancelled_ns]
+    assert len(later) == 1, "its library asks on for the acquire that was cancelled"
+
+
+def test_two_tasks_of_a_driver_each_have_a_lease() -> None:
+    alice = Setting(REDIS_PY, {"blocking": False}, 1, can=frozenset(("tasks",)))
+    found = next(each for each in bases(alice, learn(alice)) if SECOND_TASK in each.tracks)
+    events = run_trial(found).events
+    assert {each["process"] for each in events if each["f"] == "acquire"} >= {"alice", "alice+2"}
+    assert violations(run_trial(found)) == {}
+
+
+def test_one_lock_object_serves_leases_that_follow_each_other() -> None:
+    one = Setting(REDIS_PY, {"blocking": False}, 1, can=frozenset(("tasks", "one-object")))
+    found = [each for each in bases(one, learn(one)) if each.options.get("one_object")]
+    assert found
+    assert not any(SECOND_TASK in each.tracks for each in found)
+    turn = Round(100 * MS_NS, 100 * MS_NS)
+    clients: Clients = {"alice": (turn, turn, turn), "bob": ()}
+    outcome = run_trial(trial(REDIS_PY, clients, options=dict(found[0].options)))
+    assert reported(outcome) == [("alice", "ok")] * 3
+    tokens = [each["token"] for each in outcome.events if each["f"] == "acquire" and each["type"] == "ok"]
+    assert len(set(tokens)) == 3

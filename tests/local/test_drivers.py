@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.drivers import process
+from lab.drivers import conformance, process
 from lab.drivers.conformance import check_driver, shown_of_log
 from lab.drivers.environment import why_not
 from lab.drivers.registry import HERE, rows
@@ -37,6 +37,7 @@ def toy(mode: str) -> str:
         ("ids", "gets a free lock", ["which nobody asked", "the id of a command"]),
         ("claims", "gets a free lock", ["no node has anything under"]),
         ("shares", "a second client does not get it", ["bob was told that he holds", "expected refused"]),
+        ("deaf", "answers an acquire that is cancelled", ["no answer within 1 s"]),
         ("stays", "the end of its input", ["still ran"]),
     ],
 )
@@ -45,11 +46,13 @@ async def test_what_is_wrong_with_a_driver_is_told(
 ) -> None:
     if mode == "silent":  # it never answers, however long one waits
         monkeypatch.setattr(process, "READY_TIMEOUT_S", 0.2)
+    if mode == "deaf":
+        monkeypatch.setattr(conformance, "ANSWER_S", 1.0)
     if mode == "stays":
         monkeypatch.setattr(process, "END_TIMEOUT_S", 0.2)
     reported: list[str] = []
     report = await check_driver(toy(mode), {}, reported.append)
-    (failed,) = [result for result in report.results if result.outcome == "FAILED"]
+    failed, *_ = [result for result in report.results if result.outcome == "FAILED"]
     assert failed.title.startswith(check)
     for word in words:
         assert word in failed.detail
@@ -61,7 +64,17 @@ def test_a_driver_that_keeps_to_the_protocol_passes(lab: Lab) -> None:
     ended = lab("drivers", "check", REDIS_PY, "--set", "blocking=false")
     assert ended.code == 0, ended.out + ended.err
     assert "FAILED" not in ended.out
-    assert ended.out.count("ok  ") == len(ended.out.splitlines())
+    skipped = [line for line in ended.out.splitlines() if not line.startswith("ok  ")]
+    assert [line.partition(": ")[0] for line in skipped] == [
+        "skipped   answers an acquire that is cancelled, and leaves nothing in its place"
+    ]
+
+
+def test_a_driver_that_can_cancel_passes(lab: Lab) -> None:
+    ended = lab("drivers", "check", toy("waits"))
+    assert ended.code == 0, ended.out + ended.err
+    assert "is cancelled, and leaves nothing in its place: while it waited" in ended.out
+    assert "ok        gives a lease to each of two tasks" in ended.out
 
 
 @pytest.mark.slow

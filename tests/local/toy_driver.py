@@ -6,7 +6,8 @@ lease, or ``keeps-margin``. It knows no ``close`` unless it does one of these, o
 ``closes-late`` leaves a thread behind that sleeps for two seconds, ``closes-never`` one that sleeps for ever,
 and ``closes-spinning`` computes without end. ``leaves-children`` starts processes that outlive it, in a
 session of their own; ``whole-seconds`` raises where a lease is none of whole seconds; ``loses`` says that a
-lease is lost as soon as it is granted.
+lease is lost as soon as it is granted. One that ``waits`` for a held lock has a task for each command, and
+can ``cancel``; one that is ``deaf`` says so, and goes on waiting.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Toy:
     def __init__(self) -> None:
         self.node = ("", 0)
         self.leases: dict[str, str] = {}
+        self.cancelled: set[int] = set()
 
     def redis(self, *words: str) -> str:
         try:
@@ -55,15 +57,25 @@ class Toy:
             about: dict[str, Any] = {"node_key": "toy:{key}"} if MODE == "elsewhere" else {}
             about |= {"ttl_step_ms": 1000} if MODE == "whole-seconds" else {}
             caps = ["clock", *(["lost"] if MODE == "loses" else ["held"])]
+            caps += ["cancel", "tasks"] if MODE in ("waits", "deaf") else []
             return {"ok": True, "lib": "toy", "version": "1", "caps": caps, **about}
         if op == "open":
             host, _, port = command["nodes"][0].rpartition(":")
             self.node = (host, int(port))
             return {"ok": True}
-        if op == "close" and (MODE.startswith("closes") or MODE in ("shares", "elsewhere")):
+        if op == "close" and (MODE.startswith("closes") or MODE in ("shares", "elsewhere", "waits")):
             return self.close()
+        if op == "cancel" and MODE in ("waits", "deaf"):
+            self.cancelled.add(command["command"])
+            return {"ok": True}
         if op == "acquire":
-            return self.acquire(command["key"], command["ttl_ms"])
+            while True:
+                got = self.acquire(command["key"], command["ttl_ms"])
+                if got["ok"] or MODE not in ("waits", "deaf"):
+                    return got
+                if command["id"] in self.cancelled and MODE == "waits":
+                    return {**ERROR, "error": "Cancelled"}
+                time.sleep(0.05)
         if op == "clock":
             return {"ok": True, "wall_ms": time.time() * 1000}
         if command.get("lease") not in self.leases:
@@ -103,12 +115,16 @@ class Toy:
         if not said.startswith("+OK"):
             why = said.strip() if said.startswith("-") else "somebody has it"
             return {"ok": False, "kind": "refused", "error": "Held", "message": why}
-        handle = f"h{len(self.leases)}"
+        handle = f"h-{token}" if MODE == "waits" else f"h{len(self.leases)}"
         self.leases[handle] = key
         claimed_ms = {"claims-all": ttl_ms, "keeps-margin": ttl_ms * 99 // 100 - 2}.get(MODE)
         if MODE == "loses":
             threading.Timer(0.001, say, (json.dumps({"event": "lost", "lease": handle}),)).start()
         return {"ok": True, "lease": handle, "token": token, "claimed_ms": claimed_ms}
+
+
+def answer(toy: Toy, command: dict[str, Any]) -> None:
+    say(json.dumps({"id": command["id"], **toy.answer(command)}))
 
 
 def main() -> None:
@@ -122,6 +138,9 @@ def main() -> None:
     for line in sys.stdin:
         command = json.loads(line)
         if MODE == "silent" or (MODE == "mute" and command["op"] == "acquire"):
+            continue
+        if MODE in ("waits", "deaf"):
+            threading.Thread(target=answer, args=(toy, command), daemon=True).start()
             continue
         number = command["id"] + (1 if MODE == "ids" and command["op"] == "acquire" else 0)
         say(json.dumps({"id": number, **toy.answer(command)}))

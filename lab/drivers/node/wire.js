@@ -33,7 +33,7 @@ function serve({ lib, version, nodeKey, key, options: known, caps, operations })
       const strange = Object.keys(options).filter((name) => !known.includes(name));
       if (strange.length) throw new Named("BadOption", `${strange} is none of ${known.join(", ")}`);
       const names = { node_key: nodeKey ?? "{key}", key: key ?? "{}" };
-      return { lib, version, caps: [...caps(options), "clock"], ...names };
+      return { lib, version, caps: [...caps(options), "clock", "tasks"], ...names };
     },
     clock: () => ({ wall_ms: Date.now() }),
     // ioredis never settles what waits for a connection that it would have made anew.

@@ -1,26 +1,22 @@
 """aioredlock: ``await Aioredlock(connections).lock(resource, lock_timeout)``, on an event loop of its own."""
 
-import asyncio
-import threading
-
 from aioredlock import Aioredlock, LockError
 from aioredlock.errors import LockRuntimeError
-from wire import Grant, Refused, serve
+from wire import Grant, Loop, Refused, serve
 
 
 class Driver:
     distribution = "aioredlock"
-    caps = ("extend", "held")
+    caps = ("extend", "held", "cancel")
     options = ("retry_count", "retry_delay_min", "retry_delay_max")
 
     def __init__(self):
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.loop = Loop()
 
     def wait_for(self, work):
         """Its ``LockRuntimeError`` is "an unexpected event", its other lock errors are normal operation."""
         try:
-            return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+            return self.loop.wait_for(work)
         except LockRuntimeError:
             raise
         except LockError as error:

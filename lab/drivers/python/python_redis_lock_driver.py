@@ -8,7 +8,7 @@ class PythonRedisLock:
     distribution = "python-redis-lock"
     node_key = "lock:{key}"
     ttl_step_ms = 1000
-    options = ("auto_renewal", "blocking", "timeout", *REDIS_OPTIONS)
+    options = ("auto_renewal", "blocking", "timeout", "one_object", *REDIS_OPTIONS)
 
     def caps(self, options):
         return ("extend", "held", *(("renews",) if options.get("auto_renewal") else ()))
@@ -16,10 +16,15 @@ class PythonRedisLock:
     def open(self, nodes, options):
         self.client = redis_clients(nodes[:1], options)[0]
         self.auto_renewal = options.get("auto_renewal", False)
+        self.objects = {} if options.get("one_object") else None
         self.how = {name: options[name] for name in ("blocking", "timeout") if name in options}
 
     def acquire(self, key, ttl_ms):
-        lock = redis_lock.Lock(self.client, key, expire=ttl_ms // 1000, auto_renewal=self.auto_renewal)
+        lock = None if self.objects is None else self.objects.get((key, ttl_ms))
+        if lock is None:
+            lock = redis_lock.Lock(self.client, key, expire=ttl_ms // 1000, auto_renewal=self.auto_renewal)
+            if self.objects is not None:
+                self.objects[key, ttl_ms] = lock
         if not lock.acquire(**self.how):
             raise Refused("acquire() returned False")
         return Grant(lock, token=lock.id)

@@ -41,6 +41,46 @@ def refused_if(error, call):
         raise Refused(f"{type(no).__name__}: {no}") from no
 
 
+_COMMAND = threading.local()
+"""``number``: the command that this thread carries out."""
+_CANCELLED = set()
+"""The numbers of the commands that were cancelled."""
+
+
+class Loop:
+    """An event loop in a thread of its own, for a library of asyncio. A driver that calls its library by
+    nothing but ``wait_for`` can ``cancel``.
+    """
+
+    def __init__(self):
+        import asyncio
+
+        self._asyncio, self._loop, self._tasks = asyncio, asyncio.new_event_loop(), {}
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def wait_for(self, work):
+        """What this coroutine returns, or raises; ``CancelledError`` if the command is cancelled."""
+        number = _COMMAND.number
+
+        async def run():
+            task = self._tasks[number] = self._asyncio.current_task()
+            if number in _CANCELLED:  # before it began
+                task.cancel()
+            try:
+                return await work
+            finally:
+                del self._tasks[number]
+
+        return self._asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    def cancel(self, number):
+        def cancel():
+            if number in self._tasks:
+                self._tasks[number].cancel()
+
+        self._loop.call_soon_threadsafe(cancel)
+
+
 class Grant:
     """What the library gave: its own object for the lease, and what it says about it."""
 
@@ -110,7 +150,8 @@ def serve(driver):
       None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None)
 
     which raise ``Refused`` for a clean no, and whatever the library raises otherwise. ``client_name`` is set
-    before ``open``.
+    before ``open``. One that can ``cancel`` has a ``loop``, see ``Loop``; one with the option ``one_object``
+    lets one lock object of the library serve all leases of a key, and so can ``one-object``.
     """
     server = _Server(driver)
     for line in sys.stdin:
@@ -127,6 +168,7 @@ class _Server:
         self._closed = False
 
     def answer(self, command):
+        _COMMAND.number = command["id"]
         with self._turn:
             self._pending += 1
         try:
@@ -150,7 +192,7 @@ class _Server:
 
     def _carry_out(self, command):
         op = command["op"]
-        if op not in ("hello", "open", "acquire", "extend", "release", "held", "clock", "close"):
+        if op not in ("hello", "open", "acquire", "extend", "release", "held", "clock", "cancel", "close"):
             raise UnknownOp(f"{op!r} is none of the protocol's")
         return getattr(self, f"_{op}")(command)
 
@@ -162,13 +204,15 @@ class _Server:
         caps = driver.caps(options) if callable(driver.caps) else driver.caps
         more = ("node_key", "key", "ttl_step_ms")
         about = {name: getattr(driver, name) for name in more if hasattr(driver, name)}
-        return {"lib": driver.distribution, "version": _version(driver), "caps": [*caps, "clock"], **about}
+        caps = [*caps, "clock", "tasks", *(["one-object"] if "one_object" in driver.options else [])]
+        return {"lib": driver.distribution, "version": _version(driver), "caps": caps, **about}
 
     def _open(self, command):
         random.seed()  # after a ``close``, as a program that was started anew
         _retry_again()
         logging.disable(logging.NOTSET)
         self._closed = False
+        _CANCELLED.clear()
         nodes = [node.rpartition(":")[::2] for node in command["nodes"]]
         self._driver.client_name = command["client"]
         self._driver.open([(host, int(port)) for host, port in nodes], command["options"])
@@ -208,6 +252,14 @@ class _Server:
     def _held(self, command):
         held, claimed_ms = self._driver.held(self._lease(command))
         return {"held": held, "claimed_ms": claimed_ms}
+
+    def _cancel(self, command):
+        loop = getattr(self._driver, "loop", None)
+        if not isinstance(loop, Loop):
+            raise UnknownOp("this driver cannot cancel")
+        _CANCELLED.add(command["command"])
+        loop.cancel(command["command"])
+        return {}
 
     def _clock(self, command):
         return {"wall_ms": time.time() * 1000}

@@ -95,6 +95,7 @@ def test_all_facts_of_redlock() -> None:
         "release": "a script of GET and DEL",
         "scripts": "EVAL",
         "ttl_step_ns": 1,
+        "can": {"cancel", "tasks", "close"},
     }
 
 
