@@ -211,6 +211,7 @@ class Lab:
         jobs: int | None = None,
         key: str = "",
         strict: bool = False,
+        schedules: int | None = None,
         out: str | Path | None = None,
     ) -> Examined:
         """Examine a lock against the reference of its kind, as ``lab test`` does.
@@ -226,6 +227,7 @@ class Lab:
             jobs: how many processes run schedules; the number of cores if absent.
             key: the pattern of keys, like ``order:{}``, in place of the lock's own.
             strict: whether the exit code is 1 also with a finding that is not certain to be a defect.
+            schedules: how many are tried at most, within the budget.
             out: where the page and the scenarios of defects are written; by default
                 ``test-LOCK-SEED`` below the lab's ``out``.
 
@@ -240,12 +242,13 @@ class Lab:
 
         name = name_of(lock)
         chosen = tuple((options or {}).items())
-        asked = examinations.Asked(
-            name, budget, seed, nodes, chosen, repeat, jobs, keys=key, strict=strict, replicas=replicas
-        )
+        more: dict[str, Any] = {"keys": key, "strict": strict, "schedules": schedules, "replicas": replicas}
+        asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs, **more)
         below = self.out / examinations.directory_for(name, seed).name
         directory = below if out is None else self.cwd / out
         command = shlex.join(["lab", "test", name, "--budget", budget, "--seed", str(seed)])
+        if schedules is not None:
+            command += f" --schedules {schedules}"
         return self.call(examinations.test, asked, directory, command, lock=lock)
 
     def call(self, function: Callable[..., T], *arguments: Any, lock: LockName | None = None) -> T:

@@ -21,6 +21,9 @@ def examine_lock(
         str | None, typer.Argument(help="The lock under test: a name, package.module:name, or a driver.")
     ] = None,
     budget: Annotated[str, typer.Option(help="Processor time for all of it, like 120s.")] = "120s",
+    schedules: Annotated[
+        int | None, typer.Option(min=1, help="How many schedules at most, within the budget.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
     nodes: Annotated[int, typer.Option(min=1, max=7, help="How many nodes.")] = 5,
     replicas: Annotated[
@@ -83,6 +86,7 @@ def examine_lock(
         strict=strict,
         dask=dask or "",
         replicas=replicas,
+        schedules=schedules,
     )
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)

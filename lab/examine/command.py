@@ -71,6 +71,8 @@ class Asked:
     """The scheduler of a Dask cluster that runs trials, beside this process."""
     replicas: int = 0
     """How many replicas the lock's one master has; 0: nodes are independent."""
+    schedules: int | None = None
+    """How many schedules are tried at most; the same ones however fast the machine is."""
 
     @property
     def budget_s(self) -> float:
@@ -123,7 +125,13 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         setting = setting.with_ttl(setting.ttl_ns)
         after = KEEPS + (REAL if asked.runs_on_real else 0.0)
         examination = Examination(
-            kind, dict(OPTIONS), budget, on_progress=on_progress, workers=workers, after=after
+            kind,
+            dict(OPTIONS),
+            budget,
+            on_progress=on_progress,
+            workers=workers,
+            after=after,
+            schedules=asked.schedules,
         )
         examination.ttl_step_ns = profile.ttl_step_ns
         interrupted = False

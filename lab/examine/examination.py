@@ -74,6 +74,7 @@ class Examination:
         on_progress: called after each trial; it may raise ``OutOfTime``.
         workers: who runs the trials; this process alone if None.
         after: the share of the budget that is needed after the examination if there are defects.
+        schedules: how many are tried at most; what they show is looked into all the same.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class Examination:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         workers: Workers[Tried] | None = None,
         after: float = 0.0,
+        schedules: int | None = None,
     ) -> None:
         self.kind, self._options, self._budget, self._after = kind, options, budget, after
+        self._schedules_max = math.inf if schedules is None else schedules
         self._cpu_s = time.process_time()
         self._on_progress = on_progress
         self._workers = Workers(tried) if workers is None else workers
@@ -198,10 +201,12 @@ class Examination:
         """See what came of a trial, or that it could not be run.
 
         Raises:
-            OutOfTime: the budget is spent.
+            OutOfTime: the budget is spent, or there were as many schedules as there may be.
             NotModelled: the lock uses what the nodes do not do: trials without a verdict are no examination.
         """
         self.check_time()
+        if sum(each.tried for each in self.parts) >= self._schedules_max:
+            raise OutOfTime
         try:
             seen = self._workers.result(job)
         except UnknownOutcome as error:

@@ -343,7 +343,7 @@ def not_tried(examined: Examined) -> list[str]:
         if part.of is None and part.tried and part.name.startswith(PAIRS)
     ]
     never = [f"{name}: not begun" for name in ORDER[last + 1 :]]
-    more = ["a longer --budget tries more of these"] if left or never else []
+    more = ["a longer --budget, or more --schedules, tries more of these"] if left or never else []
     return [*left, *never, *more, *examined.not_tried, SIMULATED]
 
 

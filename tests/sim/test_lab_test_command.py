@@ -54,6 +54,15 @@ def _schedules_for_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.full
+def test_so_many_schedules_are_tried_and_what_they_show_is_looked_into(tmp_path: Path) -> None:
+    asked = ["test", "mutant:bare-del", "--budget", ENOUGH, "--schedules", "30", "--out", str(tmp_path)]
+    assert call(asked) == 1
+    result = decode((tmp_path / "result.json").read_bytes())
+    assert sum(part.tried for part in result.parts) == 30
+    assert result.defects
+
+
 def test_a_correct_lock_has_no_defect(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["test", "redlock", "--budget", ENOUGH]) == 0
     out, err = capsys.readouterr()
