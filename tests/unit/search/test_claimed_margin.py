@@ -12,9 +12,9 @@ S = 10**9
 
 
 def call(
-    f: str, called_ns: int, ended_ns: int, claimed_ns: int | None, client: str = "alice"
+    f: str, called_ns: int, ended_ns: int, claimed_ns: int | None, client: str = "alice", task: str = ""
 ) -> list[dict[str, Any]]:
-    about = {"f": f, "client": client, "ttl_ns": 10 * S}
+    about = {"f": f, "process": f"{client}{task}", "client": client, "ttl_ns": 10 * S}
     return [
         {**about, "type": "invoke", "time_ns": called_ns},
         {**about, "type": "ok", "time_ns": ended_ns, "claimed_ns": claimed_ns},
@@ -36,3 +36,10 @@ def call(
 )
 def test_the_least_that_was_not_claimed(events: list[dict[str, Any]], margin_ns: int) -> None:
     assert claimed_margin_ns(events) == margin_ns
+
+
+def test_two_tasks_of_one_client_may_call_at_once() -> None:
+    first = call("acquire", 0, 2 * S, 8 * S)
+    second = call("acquire", S, 3 * S, 7 * S, task="+2")
+    assert claimed_margin_ns([first[0], second[0], first[1], second[1]]) == 0
+    assert claimed_margin_ns([first[0], second[0], first[1]]) == 0
