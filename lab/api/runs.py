@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from checker.formats.whole import write_whole
 from lab import run as runs
+from lab.endpoints import EXPECTED, without_password
 from lab.errors import ExitCode, LabError, cannot_write
 from lab.processes import started_at
 from lab.run.request import RunRequest
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from lab.run.events import Listener
     from lab.run.result import RunResult
 
-__all__ = ["RunRequest", "check", "figure", "page", "report", "run"]
+__all__ = ["RunRequest", "check", "existing", "figure", "page", "report", "run"]
 
 FORMATS: Final = ("svg", "png", "pdf")
 
@@ -32,6 +34,30 @@ class Reported(NamedTuple):
     files: tuple[Path, ...]
     seconds: Mapping[str, float]
     exit_code: ExitCode
+
+
+def existing(endpoints: str | None, proxy: str | None) -> tuple[str, ...]:
+    """The overrides that make a scenario run on endpoints, URLs with commas between them.
+
+    Their passwords are kept in this process, and are in no override. Raises ``LabError``: one is no URL.
+    """
+    overrides = []
+    if endpoints is not None:
+        urls = []
+        for number, url in enumerate(filter(None, endpoints.split(",")), 1):
+            try:
+                urls.append(without_password(url.strip()))
+            except ValueError as error:
+                raise LabError(
+                    f"endpoint {number}: {error}",
+                    where="--endpoints",
+                    expected=EXPECTED,
+                    hint="in a user or a password, %2C is a comma, %40 an @, and %2F a slash",
+                ) from None
+        overrides += [f"cluster.nodes={len(urls)}", f"cluster.endpoints={json.dumps(urls)}"]
+    if proxy is not None:
+        overrides.append(f"cluster.proxy={json.dumps(proxy)}")
+    return tuple(overrides)
 
 
 def run(request: RunRequest, listener: Listener | None = None, *, picture: Picture = "always") -> Reported:

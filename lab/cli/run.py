@@ -24,6 +24,16 @@ def run(
     seed: Seed = None,
     on: On = "auto",
     server: Server = None,
+    endpoints: Annotated[
+        str | None,
+        typer.Option(help="Servers that exist, as nodes: rediss://USER@HOST:PORT,…; see docs/endpoints.md."),
+    ] = None,
+    proxy: Annotated[
+        str | None, typer.Option(help="The API of a Toxiproxy that exists, for their links: HOST:PORT.")
+    ] = None,
+    owned: Annotated[
+        bool, typer.Option("--i-own-these", help="Endpoints on other machines may be disturbed.")
+    ] = False,
     out: Out = Path("reports"),
     picture: Annotated[
         Literal["always", "unexpected", "never"],
@@ -38,7 +48,8 @@ def run(
 
     data, talk = consoles()
     nodes = (f"cluster.server={server}",) if server else ()
-    request = runs.RunRequest(scenario, (*(settings or ()), *nodes), lock, seed, on, out)
+    existing = runs.existing(endpoints, proxy)
+    request = runs.RunRequest(scenario, (*(settings or ()), *nodes, *existing), lock, seed, on, out, owned)
     printer = RunPrinter(talk, None if as_json else data)
     result, files, seconds, code = runs.run(request, printer, picture=picture)
     if as_json:

@@ -84,7 +84,7 @@ class RunPrinter(Listener):
 def _in_short(scenario: Scenario, servers: str | None) -> str:
     """The lock and the nodes in a few words."""
     lock, cluster = scenario.lock, scenario.cluster
-    kind = cluster.persistence if cluster.service == "redis" else cluster.service
+    kind = cluster.keeping if cluster.service == "redis" else cluster.service
     nodes = f"{cluster.nodes} nodes of {servers}" if servers else f"{cluster.nodes} nodes"
     return f"lock {lock.name}, TTL {format_duration(lock.ttl_ns)}, {nodes}, {kind}"
 

@@ -47,7 +47,7 @@ from lab.scenario.draw import schedule
 from lab.scenario.model import Cluster as ScenarioCluster
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
-from lab.substrates import is_simulated, substrate
+from lab.substrates import is_simulated, key_prefix, substrate
 from lab.substrates.base import STORE, Capability, Cluster
 from lab.substrates.cleanup import sweep
 from lab.substrates.plan import ClusterPlan, SentinelPlan
@@ -89,6 +89,7 @@ class Run:
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
         self._imports: threading.Thread | None = None
         self._properties: LockProperties
+        self._prefix = ""
         self._keys: tuple[str, ...]
         """The keys that clients ask for: those of the scenario, as the lock's pattern has them."""
 
@@ -104,7 +105,6 @@ class Run:
         self._properties = properties_of(lock.name, lock.ttl_ns, lock.options, place)
         if lock.key is not None:
             self._properties = replace(self._properties, key=lock.key)
-        self._keys = tuple(map(self._key, scenario.keys))
         self._refuse_impossible(scenario, self._every_step())
         for swept in sweep():
             self._on_event(RunEvent("lab", swept.sentence, "plain"))
@@ -113,6 +113,9 @@ class Run:
             self._imports = threading.Thread(target=self._preload_reporting)
             self._imports.start()
         directory = RunDirectory.create(self._plan.out, self._loaded.name, self._plan.seed)
+        self._prefix = key_prefix(self._plan.substrate, directory.run_id)
+        self._keys = tuple(map(self._key, scenario.keys))
+        self._refuse_keys_outside()
         directory.write_scenario(self._loaded.text)
         if self._scenario.workload is not None:
             directory.write_schedule([fault.to_dict() for fault in self._drawn])
@@ -125,7 +128,18 @@ class Run:
 
     def _key(self, name: str) -> str:
         """A name as the lock's pattern of keys has it."""
-        return self._properties.key.replace("{}", name)
+        return self._properties.key.replace("{}", f"{self._prefix}{name}")
+
+    def _refuse_keys_outside(self) -> None:
+        """Refuse a lock whose keys don't begin with the prefix of the run. Raises ``LabError``."""
+        for key in self._keys:
+            if not self._node_key(key).startswith(self._prefix):
+                raise LabError(
+                    f"the lock {self._scenario.lock.name} keeps its key as {self._node_key(key)}",
+                    where=self._loaded.name,
+                    expected=f"a key that begins with {self._prefix}",
+                    hint="--on local runs it on servers of the lab's own, without --endpoints",
+                )
 
     async def _carry_out(self, directory: RunDirectory) -> RecordedRun:
         recorder = Recorder(directory.path, self._params())
@@ -205,6 +219,7 @@ class Run:
                     recorder,
                     self._node_key(key),
                     cut_off=bool(cluster.sentinels),
+                    monitored=Capability.SEE_COMMANDS in substrate(self._plan.substrate).capabilities,
                 )
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
                 if self._imports is not None:  # an import holds up every other thread
@@ -253,6 +268,8 @@ class Run:
                 await nemesis.heal_everything()
                 store = cluster.store_node.address
                 await final_reads(store.host, store.port, self._keys, recorder)
+            if cluster.failed.done():
+                raise UnknownOutcome(cluster.failed.result())
             if set_meanwhile := clock.set_meanwhile():
                 raise UnknownOutcome(set_meanwhile)
         except UnknownOutcome as error:
@@ -357,6 +374,7 @@ class Run:
             lock_keys=tuple(map(self._node_key, self._keys)),
             settings=self._scenario.cluster.settings,
             sentinels=_sentinels(self._scenario.cluster),
+            endpoints=self._scenario.cluster.existing,
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 

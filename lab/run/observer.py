@@ -73,8 +73,9 @@ class NodeWatch:
         node_key: str,
         *,
         cut_off: bool = False,
+        monitored: bool = True,
     ) -> None:
-        self._cut_off = cut_off
+        self._cut_off, self._monitored = cut_off, monitored
         self._run_id = ""
         self.node = node.name
         self._key = key
@@ -103,6 +104,9 @@ class NodeWatch:
     async def start(self) -> None:
         """Connect and begin to listen."""
         await self._channel.connect()
+        if not self._monitored:
+            self.listening.set()
+            return
         self._task = asyncio.create_task(self._watch())
         await self.until_listening()
 
@@ -114,6 +118,9 @@ class NodeWatch:
 
     async def stop(self) -> None:
         """Stop listening, if possible after all commands before the last observation, and disconnect."""
+        if not self._monitored:
+            await self._channel.close()
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_S):
                 while self.listening.is_set() and self._passed < self._asked:
@@ -197,6 +204,8 @@ class NodeWatch:
         return KeyState(left != -2, left * 1_000_000 if left >= 0 else None)
 
     def _record(self, f: str, time_ns: int | None, **fields: Any) -> None:
+        if not self._monitored:  # between two looks anything may have happened, so they show no presence
+            return
         key = None if f.startswith("node-") else self._key
         self._recorder.write("node", "info", f, time_ns=time_ns, node=self.node, key=key, **fields)
 
@@ -293,6 +302,7 @@ class Observer:
     """Watches the lock's key on all nodes; ``node_key`` is its name there.
 
     ``cut_off``: somebody may end connections to nodes that run on, as Sentinel does in a failover.
+    Nodes that are not ``monitored`` are looked at when an anchor asks for it, and nothing of it is recorded.
     """
 
     def __init__(
@@ -303,11 +313,20 @@ class Observer:
         node_key: str | None = None,
         *,
         cut_off: bool = False,
+        monitored: bool = True,
     ) -> None:
         self.node_key = node_key or key
         self._changed = asyncio.Event()
         self.watches = {
-            node.name: NodeWatch(node, key, recorder, self._changed.set, self.node_key, cut_off=cut_off)
+            node.name: NodeWatch(
+                node,
+                key,
+                recorder,
+                self._changed.set,
+                self.node_key,
+                cut_off=cut_off,
+                monitored=monitored,
+            )
             for node in nodes
         }
 

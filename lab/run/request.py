@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.drivers import is_driver
 from lab.errors import LabError
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.substrates import AUTO
+
+if TYPE_CHECKING:
+    from lab.scenario.step_base import StepModel
+    from lab.substrates.base import Capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,7 @@ class RunRequest:
         seed: of every random choice; drawn if absent.
         substrate: its name, or ``auto``.
         out: where the run's directory is made.
+        owned: whether endpoints on other machines may be disturbed.
     """
 
     scenario: str | Path | LoadedScenario
@@ -33,6 +40,7 @@ class RunRequest:
     seed: int | None = None
     substrate: str = AUTO
     out: Path = Path("reports")
+    owned: bool = False
 
     def plan(self) -> Plan:
         """Load the scenario, choose the substrate, draw the seed. Raises ``LabError``: it cannot be run."""
@@ -48,13 +56,14 @@ class RunRequest:
         scenario = loaded.scenario
         service, refuses = scenario.cluster.service, refusal(scenario.lock.name)
         seed = secrets.randbelow(2**31) if self.seed is None else self.seed
-        drawn = (step for fault in schedule(scenario, seed) for step in fault.every_step())
+        drawn = tuple(step for fault in schedule(scenario, seed) for step in fault.every_step())
         needed = needs((*scenario.every_step, *drawn), scenario.every_anchor) | needed_of(scenario)
         wanted = scenario.cluster.server
         if wanted is not None and service != "redis":
             raise LabError(f"{wanted} for nodes of {service}", where="cluster.server", expected="Redis nodes")
+        on = self._on(loaded, (*scenario.every_step, *drawn), needed)
         substrate, why = choose(
-            self.substrate,
+            on,
             needed,
             service=service,
             refuses=refuses,
@@ -66,7 +75,45 @@ class RunRequest:
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)
         words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]
         words += [word for override in overrides for word in ("--set", override)]
+        words += ["--i-own-these"] if self.owned else []
         return Plan(loaded, seed, substrate, why, self.out, shlex.join(words), servers, dropped)
+
+    def _on(self, loaded: LoadedScenario, steps: Sequence[StepModel], needed: frozenset[Capability]) -> str:
+        """The substrate: with endpoints there is one. Raises ``LabError``: they can't be used."""
+        from lab.faults.base import Fault
+        from lab.substrates import ENDPOINTS, SUBSTRATES
+        from lab.substrates import substrate as known
+        from lab.substrates.refusals import lacking
+
+        existing = loaded.scenario.cluster.existing
+        if existing is None:
+            if self.substrate != ENDPOINTS:
+                return self.substrate
+            raise LabError(
+                "no endpoints are named", where="--on", expected="--endpoints rediss://USER@HOST:PORT,…"
+            )
+        if self.substrate not in (AUTO, ENDPOINTS):
+            seen = f"{self.substrate} starts servers of its own, and there are endpoints"
+            raise LabError(seen, where="--on", expected="auto or endpoints")
+        lacks = needed - known(ENDPOINTS).capabilities
+        if lacks:
+            named = [step.KEY for step in steps if isinstance(step, Fault) and step.needs in lacks]
+            others = [name for name in SUBSTRATES if not needed - known(name).capabilities]
+            raise LabError(
+                f"{lacking(ENDPOINTS, lacks)}{_steps_named(named)}",
+                where=loaded.name,
+                expected="faults of clients and of their links: cut, hold, delay, reset, pause, jump, crash",
+                hint=f"without --endpoints, {' or '.join(others)} can" if others else None,
+            )
+        far = [server.place for server in existing.servers if not server.is_on_this_machine]
+        if far and not self.owned:
+            raise LabError(
+                f"{', '.join(far)} is not this machine",
+                where=f"{loaded.name}, key `cluster.endpoints`",
+                expected="servers that you may disturb, as --i-own-these says",
+                hint="docs/endpoints.md says what the lab does there",
+            )
+        return ENDPOINTS
 
     def _overrides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The overrides, and the options of the scenario that are dropped since ``lock`` does not take them.
@@ -91,6 +138,10 @@ class RunRequest:
         left = {name: value for name, value in changed.options.items() if name not in dropped}
         options = json.dumps(left, ensure_ascii=False)
         return (*self.overrides, *named, f"lock.options={options}"), dropped
+
+
+def _steps_named(keys: Sequence[str]) -> str:
+    return f": {', '.join(dict.fromkeys(keys))}" if keys else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from lab.substrates.base import Capability, Cluster
 
 ACTION_TIMEOUT_S = 120.0
 WATCH_TIMEOUT_S = 10.0
-ON_KEYS = (NodesExecuted, KeysGone, VoteSplit, Synced, Replicated)
+ON_KEYS = (KeysGone, VoteSplit, Synced, Replicated)
 """The anchors that need observations of the lock's key on the nodes."""
 VERBS: dict[str, Verb] = {
     "acquires": "acquire",
@@ -330,6 +330,8 @@ def needs(played: Iterable[StepModel], awaited: Iterable[Anchor] = ()) -> frozen
         needed.add(Capability.POWER_CUTS)
     if any(isinstance(one, ON_KEYS) for one in anchors):
         needed.add(Capability.WATCH_KEYS)
+    if any(isinstance(one, NodesExecuted) for one in anchors):
+        needed.add(Capability.SEE_COMMANDS)
     return frozenset(needed)
 
 

@@ -20,7 +20,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from lab.addresses import Address
 from lab.durations import UNITS_NS, short_duration
+from lab.endpoints import EXPECTED, PASSWORD_VARIABLE, Endpoint, Endpoints, TlsFiles
 from lab.scenario.anchors import Anchor, HeldDown, NodesUp
 from lab.scenario.directives import NO_EVICTION, Config
 from lab.scenario.impossible import ClusterShape, impossible
@@ -183,6 +185,45 @@ def _save(text: str) -> str:
         raise problem(f"{shown(text)} has no save points", expected) from None
 
 
+_ENDPOINT: Final = r"^rediss?://[^:@/]*(@[^@/]+)?(:[0-9]+)?(/[0-9]*)?$"
+
+
+def _endpoint(url: str) -> str:
+    try:
+        Endpoint.parse(url)
+    except ValueError as error:
+        # The text itself may have a password, and is not shown.
+        seen = f"this can't be an endpoint: {error}"
+        raise problem(seen, EXPECTED, f"${PASSWORD_VARIABLE} has the password") from None
+    return url
+
+
+def _place(text: str) -> str:
+    try:
+        Address.parse(text)
+    except ValueError:
+        raise problem(f"{shown(text)} is no address", "HOST:PORT") from None
+    return text
+
+
+class Tls(Model):
+    """How endpoints are trusted, and the lab by them. Paths of PEM files, from where the lab is started."""
+
+    ca: Text | None = None
+    """The certificate authorities; without it those of this machine."""
+    certificate: Text | None = None
+    """The client's certificate, if the servers ask for one."""
+    key: Text | None = None
+    """The key of that certificate, if it is not in the same file."""
+    name: Text | None = None
+    """The name in the servers' certificates, if it is not the host of the endpoint."""
+
+
+_FOR_OWN_SERVERS: Final = (
+    *("service", "save", "base_port", "server", "replicas", "config", "sentinels", "quorum"),
+)
+"""The keys of a cluster that say how servers are started."""
+_OF_ENDPOINTS: Final = ("endpoints", "tls", "proxy")
 _OF_SENTINELS: Final = frozenset(("sentinels", "quorum", "down_after", "failover_timeout"))
 """The keys of a cluster that say something of Sentinels."""
 
@@ -219,6 +260,38 @@ class Cluster(Model):
     """How long a server may give no answer before a Sentinel holds it to be down."""
     failover_timeout_ns: PositiveNs = Field(default=4 * UNITS_NS["s"], alias="failover_timeout")
     """Sentinel's `failover-timeout`: after twice this time a failover that failed is tried again."""
+    endpoints: tuple[
+        Annotated[str, AfterValidator(_endpoint), Field(json_schema_extra={"pattern": _ENDPOINT})], ...
+    ] = ()
+    """Servers that exist, as nodes A, B, C…: `rediss://USER@HOST:PORT`, without a password."""
+    tls: Tls = Tls()
+    """Certificates for endpoints by `rediss://`."""
+    proxy: Annotated[str, AfterValidator(_place)] | None = None
+    """The API of a Toxiproxy that exists, HOST:PORT, for the links to endpoints; else the lab starts one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_many_nodes_as_endpoints(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and isinstance(given.get("endpoints"), list | tuple):
+            return {"nodes": len(given["endpoints"]), **given} if given["endpoints"] else given
+        return given
+
+    @model_validator(mode="after")
+    def _endpoints_have_their_shape(self) -> Self:
+        if not self.endpoints:
+            for key in ("tls", "proxy"):
+                if key in self.model_fields_set:
+                    raise problem(f"{key} is for endpoints, and there are none", "endpoints: [rediss://…]")
+            return self
+        if self.nodes != len(self.endpoints):
+            seen = f"there are {self.nodes} nodes and {len(self.endpoints)} endpoints"
+            raise problem(seen, "one endpoint for each node", f"--set cluster.nodes={len(self.endpoints)}")
+        if len(set(self.endpoints)) < len(self.endpoints):
+            raise problem("one endpoint is listed twice", "each server once")
+        for key in _FOR_OWN_SERVERS:
+            if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
+                raise problem(f"{key} is for servers that the lab starts, and these exist", f"no {key}")
+        return self
 
     @model_validator(mode="after")
     def _ports_exist(self) -> Self:
@@ -292,13 +365,26 @@ class Cluster(Model):
     @model_serializer(mode="wrap")
     def _without_sentinels(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         dumped: dict[str, Any] = handler(self)
-        unused = () if self.sentinels else _OF_SENTINELS
+        unused = {*(() if self.sentinels else _OF_SENTINELS), *(() if self.endpoints else _OF_ENDPOINTS)}
         return {key: value for key, value in dumped.items() if key not in unused}
 
     @property
     def node_names(self) -> tuple[str, ...]:
         """The names of the nodes, in order."""
         return NODE_NAMES[: self.nodes]
+
+    @property
+    def existing(self) -> Endpoints | None:
+        """The servers that exist, if the nodes are such."""
+        if not self.endpoints:
+            return None
+        tls = TlsFiles(**{name: text or "" for name, text in self.tls.model_dump().items()})
+        return Endpoints(tuple(map(Endpoint.parse, self.endpoints)), tls, self.proxy or "")
+
+    @property
+    def keeping(self) -> str:
+        """What its nodes keep, for people."""
+        return "persistence not known" if self.endpoints else self.persistence
 
     @property
     def evicts(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lab.endpoints import prefix_of
 from lab.errors import LabError, did_you_mean
 from lab.servers import DEFAULT_SETTINGS, ServerSettings
 
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 SUBSTRATES = ("docker", "local", "sim", "virtual")
-"""All of them, in the order in which `auto` tries them: it never comes to the last, which is asked for."""
+"""Those that start servers of their own, in the order in which `auto` tries them.
+
+It never comes to the last, which is asked for.
+"""
+ENDPOINTS = "endpoints"
+"""The one whose servers exist already."""
 
 
 def substrate(name: str) -> Substrate:
-    """Return the substrate of that name, which is one of ``SUBSTRATES``."""
+    """Return the substrate of that name, which is one of ``SUBSTRATES``, or ``ENDPOINTS``."""
     found: Substrate = import_module(f"lab.substrates.{name}").SUBSTRATE
     return found
 
@@ -29,6 +35,11 @@ def substrate(name: str) -> Substrate:
 def is_simulated(name: str) -> bool:
     """Whether a run on it takes place in virtual time, in a world that ``simulate`` makes."""
     return name in ("sim", "virtual")
+
+
+def key_prefix(name: str, run_id: str) -> str:
+    """How every key of a run must begin on this substrate; "" if the servers are the lab's own."""
+    return prefix_of(run_id) if name == ENDPOINTS else ""
 
 
 def choose(
@@ -52,7 +63,7 @@ def choose(
     """
     from lab.substrates.refusals import lacking
 
-    wanted = (AUTO, *SUBSTRATES)
+    wanted = (AUTO, *SUBSTRATES, ENDPOINTS)
     if on not in wanted:
         near = did_you_mean(on, wanted)
         raise LabError(

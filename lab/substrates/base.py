@@ -56,6 +56,7 @@ class Capability(StrEnum):
     STOP_NODES = "stop nodes and start them again"
     POWER_CUTS = "cut the power of nodes"
     WATCH_KEYS = "watch the lock's key on the nodes"
+    SEE_COMMANDS = "see which commands nodes execute"
     OTHER_SERVICES = "run nodes that are no Redis"
     CUT_PEERS = "cut the servers of one service off from each other"
     ONE_CONNECTION = "act on the subscriptions of a link, or on its other connections"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.endpoints import Endpoints
 from lab.redis_model.persistence import Persistence
 from lab.servers import ServerSettings
 from lab.substrates.base import Capability, Service
@@ -34,6 +35,7 @@ class ClusterPlan:
     server they are, ``redis@8.2``, a program's path or ``image:NAME``; the substrate's default if it is
     empty. ``lock_keys`` are the names that the lock's keys have on the nodes. ``settings`` is how Redis
     nodes are set up besides. ``sentinels``: there are some, which watch the one node that is no replica.
+    ``endpoints``: the nodes are servers that exist, and none is started.
     """
 
     nodes: tuple[str, ...]
@@ -50,3 +52,4 @@ class ClusterPlan:
     lock_keys: tuple[str, ...] = ()
     settings: ServerSettings = field(default_factory=ServerSettings)
     sentinels: SentinelPlan | None = None
+    endpoints: Endpoints | None = None

@@ -12,6 +12,7 @@ _BEYOND: Mapping[Capability, str] = {
     Capability.POWER_CUTS: "what it has synced to disk is not recorded",
     Capability.REPLICATION: "its servers copy to each other by themselves, or not at all",
     Capability.WATCH_KEYS: "it has no MONITOR: nobody outside sees what its servers do with a key",
+    Capability.SEE_COMMANDS: "it has no MONITOR: nobody outside sees what its servers do with a key",
     Capability.RESET_LINKS: "it closes idle connections by itself, so the end of one would be no receipt",
     Capability.ANSWER_ERRORS: "its protocol has other commands and errors",
     Capability.ONE_CONNECTION: "its clients subscribe to nothing by a command that could be seen",
@@ -21,10 +22,26 @@ _BEYOND: Mapping[Capability, str] = {
     Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
 }
 
+_NOT_OURS = "the servers are not the lab's, and it changes nothing of theirs but keys of its own"
 _LACKING: Mapping[tuple[str, Capability], str] = {
     ("docker", Capability.SENTINELS): "no Sentinel here: the names of servers are not set in containers",
     ("virtual", Capability.SENTINELS): "no Sentinel here: the conductor resolves no names of servers",
     ("sim", Capability.SENTINELS): "no Sentinel here: the model of Redis has none",
+    ("endpoints", Capability.NODE_CLOCKS): _NOT_OURS,
+    ("endpoints", Capability.PAUSE_NODES): _NOT_OURS,
+    ("endpoints", Capability.STOP_NODES): _NOT_OURS,
+    ("endpoints", Capability.POWER_CUTS): _NOT_OURS,
+    ("endpoints", Capability.STALL_DISKS): _NOT_OURS,
+    ("endpoints", Capability.REMOVE_KEYS): _NOT_OURS,
+    ("endpoints", Capability.FILL_MEMORY): _NOT_OURS,
+    ("endpoints", Capability.REPLICATION): _NOT_OURS,
+    ("endpoints", Capability.CUT_PEERS): _NOT_OURS,
+    ("endpoints", Capability.SENTINELS): "Sentinels that exist are not asked",
+    ("endpoints", Capability.OTHER_SERVICES): "endpoints are Redis servers",
+    ("endpoints", Capability.SEE_COMMANDS): "MONITOR would show the commands of everybody else",
+    ("endpoints", Capability.ANSWER_ERRORS): "every server that the lab does not run may see such commands",
+    ("endpoints", Capability.ONE_CONNECTION): "Toxiproxy does not tell connections apart",
+    ("endpoints", Capability.HEAR_SENDS): "that is heard in a simulated network only",
 }
 
 

@@ -48,6 +48,7 @@ class LinkPlan:
 
     ``port`` tells several ways from one to the other apart. ``answering`` is what answers commands with
     errors behind the proxy. ``listen`` is where the proxy listens, if that may not be left to the system.
+    ``label`` is how its name begins, in a Toxiproxy that others use as well.
     """
 
     client: str
@@ -57,11 +58,12 @@ class LinkPlan:
     port: int | None = None
     answering: Answering | None = None
     listen: str | None = None
+    label: str = ""
 
     @property
     def name(self) -> str:
         """What its proxy is called."""
-        return f"{self.client}-{self.target}" + ("" if self.port is None else f"-{self.port}")
+        return f"{self.label}{self.client}-{self.target}" + ("" if self.port is None else f"-{self.port}")
 
 
 class ToxiproxyServer:
@@ -266,6 +268,10 @@ class ToxiproxyLink:
     def ways(self) -> tuple[()]:
         """None: it is one way itself."""
         return ()
+
+    async def remove(self) -> None:
+        """Remove the proxy, which ends its connections. Raises ``UnknownOutcome``."""
+        await self._server.call(lambda _: self._proxy.destroy())
 
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
         """Ask through the proxy on a connection of its own."""

@@ -198,6 +198,6 @@ def _facts(result: RunResult) -> str:
     seed = words[words.index("--seed") + 1] if "--seed" in words[:-1] else None
     lock, cluster = result.loaded.scenario.lock, result.loaded.scenario.cluster
     facts = [f"seed {seed}"] if seed is not None else []
-    facts += [f"lock {lock.name}", f"{_nodes(result)}, {cluster.persistence}"]
+    facts += [f"lock {lock.name}", f"{_nodes(result)}, {cluster.keeping}"]
     facts += [f"{name} {version}" for name, version in result.environment.items() if name != "server"]
     return clean(" · ".join(facts), 600)

@@ -7,20 +7,19 @@ import os
 import tempfile
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from lab import tools
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Persistence
 from lab.servers import ServerSettings
-from lab.substrates.base import STORE
+from lab.substrates.base import STORE, Node
 from lab.substrates.local.client import LocalClient
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import Launch, LocalNode, redis_command
 from lab.substrates.local.processes import Child, Nursery
-from lab.substrates.local.services import ServiceNode
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.real.cluster import RealCluster
 from lab.substrates.real.disk import SYNCS
@@ -28,7 +27,16 @@ from lab.substrates.real.ports import free_ports, planned_ports
 from lab.substrates.run_files import RunFile
 from lab.substrates.toxiproxy import LINKS_PER_SERVER, ToxiproxyServer
 
-N = TypeVar("N", bound=LocalNode | ServiceNode)
+
+class NodeToClose(Node, Protocol):
+    """A node of which something is held here, until the end."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+N = TypeVar("N", bound=NodeToClose)
 HOST = "127.0.0.1"
 PORT_TRIES = 5
 LOADING_PER_CORE: Final = 2
