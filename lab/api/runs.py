@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from checker.formats.whole import write_whole
 from lab import run as runs
-from lab.endpoints import EXPECTED, without_password
+from lab.addresses import ENDPOINT_FORM, Endpoint, without_password
 from lab.errors import ExitCode, LabError, cannot_write
 from lab.processes import started_at
 from lab.run.request import RunRequest
@@ -47,11 +47,12 @@ def existing(endpoints: str | None, proxy: str | None) -> tuple[str, ...]:
         for number, url in enumerate(filter(None, endpoints.split(",")), 1):
             try:
                 urls.append(without_password(url.strip()))
+                Endpoint.parse(urls[-1])
             except ValueError as error:
                 raise LabError(
                     f"endpoint {number}: {error}",
                     where="--endpoints",
-                    expected=EXPECTED,
+                    expected=ENDPOINT_FORM,
                     hint="in a user or a password, %2C is a comma, %40 an @, and %2F a slash",
                 ) from None
         overrides += [f"cluster.nodes={len(urls)}", f"cluster.endpoints={json.dumps(urls)}"]

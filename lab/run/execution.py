@@ -287,9 +287,10 @@ class Run:
         """Record why the run ends here, and return it.
 
         If a process died, that explains other errors, but for that of the lock itself. What simulated nodes
-        lack comes before what the lock makes of it.
+        lack, and what servers of others must not be sent, comes before what the lock makes of it.
         """
-        own = isinstance(error, LockFailed) and not cluster.not_simulated
+        explained = cluster.not_simulated or cluster.forbidden
+        own = isinstance(error, LockFailed) and not explained
         seen = cluster.failed.result() if cluster.failed.done() and not own else error.seen
         value = NOT_SIMULATED if cluster.not_simulated else _blamed(error)
         recorder.write("lab", "info", "abort", error=seen, value=value)

@@ -81,8 +81,10 @@ class RunRequest:
     def _on(self, loaded: LoadedScenario, steps: Sequence[StepModel], needed: frozenset[Capability]) -> str:
         """The substrate: with endpoints there is one. Raises ``LabError``: they can't be used."""
         from lab.faults.base import Fault
+        from lab.scenario.anchors import NodesExecuted
         from lab.substrates import ENDPOINTS, SUBSTRATES
         from lab.substrates import substrate as known
+        from lab.substrates.base import Capability
         from lab.substrates.refusals import lacking
 
         existing = loaded.scenario.cluster.existing
@@ -98,11 +100,14 @@ class RunRequest:
         lacks = needed - known(ENDPOINTS).capabilities
         if lacks:
             named = [step.KEY for step in steps if isinstance(step, Fault) and step.needs in lacks]
+            if Capability.SEE_COMMANDS in lacks:
+                anchors = (one for one in loaded.scenario.every_anchor if isinstance(one, NodesExecuted))
+                named += [f"until executed {anchor.executed}" for anchor in anchors]
             others = [name for name in SUBSTRATES if not needed - known(name).capabilities]
             raise LabError(
                 f"{lacking(ENDPOINTS, lacks)}{_steps_named(named)}",
                 where=loaded.name,
-                expected="faults of clients and of their links: cut, hold, delay, reset, pause, jump, crash",
+                expected="faults of clients and links: cut, hold, delay, reset, pause, jump, client_crash",
                 hint=f"without --endpoints, {' or '.join(others)} can" if others else None,
             )
         far = [server.place for server in existing.servers if not server.is_on_this_machine]

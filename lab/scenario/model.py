@@ -20,9 +20,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from lab.addresses import Address
+from lab.addresses import ENDPOINT_FORM, PASSWORD_VARIABLE, Address, Endpoint, Endpoints, TlsFiles
 from lab.durations import UNITS_NS, short_duration
-from lab.endpoints import EXPECTED, PASSWORD_VARIABLE, Endpoint, Endpoints, TlsFiles
 from lab.scenario.anchors import Anchor, HeldDown, NodesUp
 from lab.scenario.directives import NO_EVICTION, Config
 from lab.scenario.impossible import ClusterShape, impossible
@@ -194,7 +193,7 @@ def _endpoint(url: str) -> str:
     except ValueError as error:
         # The text itself may have a password, and is not shown.
         seen = f"this can't be an endpoint: {error}"
-        raise problem(seen, EXPECTED, f"${PASSWORD_VARIABLE} has the password") from None
+        raise problem(seen, ENDPOINT_FORM, f"${PASSWORD_VARIABLE} has the password") from None
     return url
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from lab.addresses import masked
 from lab.errors import did_you_mean
 
 PROBLEM: Final = "lab_problem"
@@ -22,7 +23,7 @@ _SHOWN_MAX: Final = 60
 
 def shown(value: object) -> str:
     """`value` in quotes for a message: one line, no control characters, at most about 60 characters."""
-    text = value if isinstance(value, str) else str(value)
+    text = masked(value if isinstance(value, str) else str(value))
     short = text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
     return f'"{printable(short)}"'
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lab.endpoints import prefix_of
+from lab.addresses import prefix_of
 from lab.errors import LabError, did_you_mean
 from lab.servers import DEFAULT_SETTINGS, ServerSettings
 

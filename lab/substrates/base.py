@@ -447,6 +447,8 @@ class Cluster(Protocol):
 
     not_simulated: bool
     """Whether ``failed`` says that a lock used what simulated nodes do not do."""
+    forbidden: bool
+    """Whether ``failed`` says that a lock used what must not be used on servers that are not the lab's."""
     failed: asyncio.Future[str]
     """Completes with a sentence when something died that no fault touched."""
 

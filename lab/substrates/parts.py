@@ -31,6 +31,7 @@ class Parts(Generic[N, S, C, L]):
         self._plan = plan
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.not_simulated = False
+        self.forbidden = False
         self.nodes: dict[str, N] = {}
         self.clients: dict[str, C] = {}
         self.sentinels: dict[str, Sentinel] = {}

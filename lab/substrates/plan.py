@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.endpoints import Endpoints
+from lab.addresses import Endpoints
 from lab.redis_model.persistence import Persistence
 from lab.servers import ServerSettings
 from lab.substrates.base import Capability, Service

@@ -107,13 +107,13 @@ class Server:
         place = self._authority.directory
         context.load_cert_chain(place / "client.pem", place / "client.key")
         parser, answers = hiredis.Reader(), []
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as plain:
-            with context.wrap_socket(plain, server_hostname=NAME) as secured:
-                for words in (("AUTH", OWNER), *commands):
-                    secured.sendall(hiredis.pack_command(tuple(words)))
-                    while (answer := parser.gets()) is False:
-                        parser.feed(secured.recv(1 << 16))
-                    answers.append(answer)
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        with plain, context.wrap_socket(plain, server_hostname=NAME) as secured:
+            for words in (("AUTH", OWNER), *commands):
+                secured.sendall(hiredis.pack_command(tuple(words)))  # type: ignore[arg-type]  # texts are
+                while (answer := parser.gets()) is False:
+                    parser.feed(secured.recv(1 << 16))
+                answers.append(answer)
         return answers[1:]
 
     def everything(self) -> dict[str, Any]:

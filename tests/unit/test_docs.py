@@ -23,6 +23,7 @@ MEASURED = (
     *(
         "ordinary-locks.md",
         "testing-a-lock.md",
+        "endpoints.md",
         "examined.md",
         "virtual-time.md",
         "servers.md",

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import requests
 
-from lab.addresses import Address
-from lab.endpoints import prefix_of
+from lab.addresses import Address, prefix_of
 from lab.errors import LabError, UnknownOutcome
 from lab.servers import Server
 from lab.substrates.base import STORE
@@ -208,6 +207,7 @@ class EndpointCluster(LocalProcesses[EndpointNode]):
 
     def _refused(self, sentence: str) -> None:
         if not self.failed.done():
+            self.forbidden = True
             self.failed.set_result(sentence)
 
     async def _link_plan(self, client: str, behind: Address, ping: Ping) -> LinkPlan:

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import hiredis
 
-from lab.addresses import Address
-from lab.endpoints import Endpoint, TlsFiles, password_of
+from lab.addresses import Address, Endpoint, TlsFiles, password_of
 from lab.errors import LabError
 
 CONNECT_TIMEOUT_S: Final = 5.0

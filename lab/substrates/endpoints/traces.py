@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from lab.endpoints import KEY_PREFIX, Endpoint
+from lab.addresses import KEY_PREFIX, Endpoint
 from lab.paths import state_dir, writable_dir
 from lab.processes import started_at
 from lab.substrates.run_files import boot_id
