@@ -111,13 +111,15 @@ def furnish(staging: Staging) -> None:
 
 
 @contextlib.contextmanager
-def untouched(staging: Staging) -> Iterator[None]:
-    """Nothing of what others have is changed meanwhile, and no command was refused."""
+def untouched(staging: Staging, *, logins_fail: bool = False) -> Iterator[None]:
+    """Nothing of what others have is changed meanwhile, and no command (or, besides, login) was refused."""
     furnish(staging)
     before = [server.everything() for server in staging.servers]
     yield
     for server, was in zip(staging.servers, before, strict=True):
         now = server.everything()
+        if logins_fail:
+            was["refused"] = now["refused"] = []
         assert now["keys"] == was["keys"]
         assert now == was
 
@@ -267,10 +269,17 @@ def test_a_lock_with_keys_of_another_name_is_refused(lab: Lab, staging: Staging)
     assert "keeps its key as orders:lock-lab:" in ended.err
 
 
-def refused(lab: Lab, staging: Staging, *more: str, urls: str | None = None, trust: bool = True) -> str:
+def refused(
+    lab: Lab,
+    staging: Staging,
+    *more: str,
+    urls: str | None = None,
+    trust: bool = True,
+    logins_fail: bool = False,
+) -> str:
     """The error of a run that these options keep from beginning; nothing is left anywhere."""
     trusted = staging.trust if trust else []
-    with untouched(staging):
+    with untouched(staging, logins_fail=logins_fail):
         ended = lab("run", "healthy", "--endpoints", urls or staging.urls, *trusted, *more)
     assert ended.code == 2, ended.out + ended.err
     assert ended.err.count("error:") == 1
@@ -302,7 +311,7 @@ def test_what_is_not_fit_is_refused_before_the_run(
     assert "is it the same server as A or B?" in same
     assert "C holds keys that begin with lock-lab:" in same
     monkeypatch.setenv(PASSWORD_VARIABLE, "another")
-    assert "does not let the user lab in: WRONGPASS" in refused(lab, staging)
+    assert "does not let the user lab in: WRONGPASS" in refused(lab, staging, logins_fail=True)
     monkeypatch.delenv(PASSWORD_VARIABLE)
     assert "does not let the user lab in: NOAUTH" in refused(lab, staging)
 
