@@ -1,19 +1,19 @@
-# A node, or the store: any Redis image, with the lab's preload shims. Built by `lab images build`.
+# A node, or the store: a Redis or Valkey with the lab's preload shims. Built by `lab images build`.
 #
-# REDIS_IMAGE may be any image with redis-server or valkey-server in it (redis:8, redis:8-alpine, valkey/valkey:8 …);
-# only into debian:bookworm-slim Debian's redis-server is installed. The shims are compiled in the same image, so they
-# fit its libc, be it glibc or musl.
+# The server is the one that comes with the build context, with the libraries that it brings (REDIS_IMAGE is then
+# debian:bookworm-slim), or the one of REDIS_IMAGE: any image with redis-server or valkey-server in it (redis:8,
+# redis:8-alpine, valkey/valkey:8 …). The shims are compiled in the same image, so they fit its libc, be it glibc or musl.
 ARG REDIS_IMAGE=debian:bookworm-slim
 
 FROM ${REDIS_IMAGE} AS server
 USER root
 ARG REDIS_IMAGE
+COPY server/ /lock-lab/server/
+RUN for server in /lock-lab/server/*-server; do \
+      if [ -x "$server" ]; then ln -s "$server" /usr/local/bin/redis-server; fi; \
+    done
 RUN if command -v redis-server >/dev/null; then exit 0; \
     elif valkey=$(command -v valkey-server); then mkdir -p /usr/local/bin && ln -s "$valkey" /usr/local/bin/redis-server; \
-    elif [ "$REDIS_IMAGE" = debian:bookworm-slim ]; then \
-      export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-      && apt-get install -y -qq --no-install-recommends redis-server >/dev/null \
-      && rm -rf /var/lib/apt/lists/*; \
     else echo "REFUSED: the image $REDIS_IMAGE has neither redis-server nor valkey-server" >&2; exit 1; fi
 RUN told=$(redis-server --version) \
     && case "$told" in Valkey*) exit 0 ;; esac \

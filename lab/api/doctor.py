@@ -286,7 +286,13 @@ def _preload_row(shim: Found | Missing) -> Row:
 
 def _engine_rows() -> list[Row]:
     from lab.substrates.docker.engine import LOOK_TIMEOUT_S, connect, endpoint, no_engine_reason
-    from lab.substrates.docker.images import base_of, missing_reason, node_image
+    from lab.substrates.docker.images import (
+        base_of,
+        missing_reason,
+        node_image,
+        node_missing_reason,
+        server_in_image,
+    )
 
     reason = no_engine_reason()
     if reason is not None:
@@ -294,14 +300,15 @@ def _engine_rows() -> list[Row]:
     api = connect(LOOK_TIMEOUT_S)
     try:
         version = str(api.version().get("Version", "unknown"))
-        lacking, base = missing_reason(api), base_of(api, node_image())
+        lacking = missing_reason(api) or node_missing_reason(api)
+        base, server = base_of(api, node_image()), server_in_image(api)
     finally:
         api.close()
     where = endpoint()
     rows = [Row(_ENGINE, "ok", version, where.origin, str(where.socket), _ALLOWS[_ENGINE])]
     nodes = f"{node_image()} on {base}" if base else None
     if lacking is None:
-        return [*rows, Row(_IMAGES, "ok", None, nodes or node_image(), None, _ALLOWS[_IMAGES])]
+        return [*rows, Row(_IMAGES, "ok", server, nodes or node_image(), None, _ALLOWS[_IMAGES])]
     return [*rows, Row(_IMAGES, "missing", None, nodes, None, _ALLOWS[_IMAGES], lacking, IMAGES_BUILD)]
 
 

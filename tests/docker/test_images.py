@@ -18,6 +18,7 @@ import pytest
 from lab.addresses import Address
 from lab.errors import LabError
 from lab.paths import compose_dir
+from lab.servers import Server
 from lab.substrates.docker import images
 from lab.substrates.docker.compose import direct_port, link_port
 from lab.substrates.docker.topology import API_PORT
@@ -25,6 +26,10 @@ from lab.substrates.probe import echo
 from tests.lab_process import Lab
 
 pytestmark = pytest.mark.timeout(300)
+
+
+FILES = {**images._shims(), "server/origin": b"another image"}
+"""What nodes on another image are built of."""
 
 
 def derived(api: Any, name: str, *lines: str, base: str = images.BASE_IMAGE) -> str:
@@ -64,7 +69,7 @@ def test_an_image_in_which_no_shim_can_be_compiled_is_refused(docker_lab: Lab, e
 
 def test_an_image_that_is_not_there_is_named(engine: Any) -> None:
     with pytest.raises(LabError) as caught:
-        images.make(engine, images.NODE, "lock-lab-test:nowhere", images._shims(), lambda line: None)
+        images.make(engine, images.NODE, "lock-lab-test:nowhere", FILES, lambda line: None)
     assert "lock-lab-test:nowhere" in caught.value.render()
 
 
@@ -87,7 +92,7 @@ def test_an_image_without_a_server_that_serves_is_refused(engine: Any, line: str
     base = derived(engine, "lock-lab-test:other", line)
     try:
         with pytest.raises(LabError) as caught:
-            images.make(engine, TRIED, base, images._shims(), lambda line: None)
+            images.make(engine, TRIED, base, FILES, lambda line: None)
     finally:
         engine.remove_image(base)
     assert caught.value.seen.startswith("the image lock-lab-test:other has ")
@@ -97,10 +102,13 @@ def test_an_image_without_a_server_that_serves_is_refused(engine: Any, line: str
 @pytest.mark.slow
 def test_a_valkey_server_is_found(docker_lab: Lab, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No image of Valkey is within reach everywhere: this one has a Redis under its name."""
-    rename = 'RUN mv "$(command -v redis-server)" /usr/bin/valkey-server && ! command -v redis-server'
+    rename = (
+        "RUN cp /lock-lab/server/redis-server /usr/bin/valkey-server"
+        " && rm -r /lock-lab/server /usr/local/bin/redis-server"
+    )
     base = derived(engine, "lock-lab-test:valkey", "USER root", rename, base=images.NODE.name)
     try:
-        images.make(engine, TRIED, base, images._shims(), lambda line: None)
+        images.make(engine, TRIED, base, FILES, lambda line: None)
         monkeypatch.setenv(images.NODE_VARIABLE, TRIED.name)
         found = json.loads(docker_lab("doctor", "--json").out)
         run = docker_lab("run", "healthy", "--on", "docker", "--picture", "unexpected")
@@ -169,3 +177,25 @@ async def test_the_compose_file_brings_the_cluster_up(engine: Any, tmp_path: Pat
     finally:
         subprocess.run([*project, "down"], check=False, capture_output=True, timeout=120)  # noqa: ASYNC221
     assert engine.containers(all=True, filters={"name": "lock-lab-by-hand"}) == []
+
+
+@pytest.mark.parametrize("name", ["redis@7.2", "valkey@9.1"])
+def test_nodes_run_the_server_that_is_asked_for(docker_lab: Lab, engine: Any, name: str) -> None:
+    """One has libraries beside it, the other is a Valkey; both are in the cache or come from their source."""
+    built = docker_lab("images", "build", "--server", name)
+    if built.code != 0 and "could not be provided" in built.err:
+        pytest.skip(built.err)
+    assert built.code == 0, built.err
+    run = docker_lab("run", "partition-clockjump", "--on", "docker", "--server", name)
+    assert run.code == 0, run.out + run.err
+    assert Server.parse(name).words in run.out + run.err
+    (verdict,) = docker_lab.directory.glob("reports/partition-clockjump-*/verdict.json")
+    said = Server.parse(json.loads(verdict.read_text())["environment"]["server"])
+    assert str(said).startswith(f"{name}.")
+    assert not said.simulated
+
+
+def test_a_server_without_an_image_is_refused_with_the_command_that_builds_it(docker_lab: Lab) -> None:
+    run = docker_lab("run", "healthy", "--on", "docker", "--server", "redis@6.2.5")
+    assert run.code == 2
+    assert "lab images build --server redis@6.2.5 provides it" in run.err

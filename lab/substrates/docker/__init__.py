@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lab.servers import DEFAULT_SETTINGS, IMAGE, ServerSettings, is_image
+from lab.servers import DEFAULT_SETTINGS, ServerSettings
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
+
+if TYPE_CHECKING:
+    from docker import APIClient
 
 BUILD_SERVICES = "lab images build --consensus"
 
@@ -25,27 +30,26 @@ class _Docker:
     }
 
     def missing_reason(self) -> str | None:
-        from lab.substrates.docker.engine import no_engine_reason
-
-        reason = no_engine_reason()
-        if reason is not None:
-            return reason
-        from lab.errors import LabError
-        from lab.substrates.docker.engine import LOOK_TIMEOUT_S, connect
+        from lab.substrates.docker.engine import LOOK_TIMEOUT_S, no_engine_reason
         from lab.substrates.docker.images import missing_reason
 
-        try:
-            api = connect(LOOK_TIMEOUT_S)
-            try:
-                lacking = missing_reason(api)
-            finally:
-                api.close()
-        except LabError as error:
-            return error.seen
+        if reason := no_engine_reason():
+            return reason
+        lacking = _asked(missing_reason, LOOK_TIMEOUT_S)
         return None if lacking is None else f"{lacking}: lab images build provides it"
 
     def servers(self, wanted: str | None = None) -> str | None:
-        return None  # an image tells what is in it when it runs
+        from lab.errors import LabError
+        from lab.substrates.docker.engine import connect
+        from lab.substrates.docker.images import node_missing_reason, server_in_image
+
+        api = connect()
+        try:
+            if wanted and (reason := node_missing_reason(api, wanted)):
+                raise LabError(reason, where="--server")
+            return server_in_image(api, wanted)
+        finally:
+            api.close()
 
     def lacks(
         self,
@@ -54,37 +58,13 @@ class _Docker:
         wanted: str | None = None,
         settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> str | None:
-        if wanted and not is_image(wanted):
-            return f"docker runs images, and {wanted} is none: --server image:NAME"
-        if service == "redis":
-            return self._image_missing(wanted.removeprefix(IMAGE)) if wanted else None
-        from lab.errors import LabError
-        from lab.substrates.docker.engine import connect
-        from lab.substrates.docker.images import service_missing_reason
+        from lab.substrates.docker.images import node_missing_reason, service_missing_reason
 
-        try:
-            api = connect()
-            try:
-                reason = service_missing_reason(api, service)
-            finally:
-                api.close()
-        except LabError as error:
-            return error.seen
+        reason = _asked(lambda api: node_missing_reason(api, wanted))  # the store is one in any case
+        if reason is not None or service == "redis":
+            return reason
+        reason = _asked(lambda api: service_missing_reason(api, service))
         return None if reason is None else f"{reason}: {BUILD_SERVICES} provides it"
-
-    def _image_missing(self, name: str) -> str | None:
-        from lab.errors import LabError
-        from lab.substrates.docker.engine import connect
-        from lab.substrates.docker.images import node_image_missing
-
-        try:
-            api = connect()
-            try:
-                return node_image_missing(api, name)
-            finally:
-                api.close()
-        except LabError as error:
-            return error.seen
 
     def open_files(self, nodes: int, clients: int) -> int:
         return 24 + 2 * clients  # each is attached to, and has a log
@@ -93,6 +73,21 @@ class _Docker:
         from lab.substrates.docker.cluster import DockerCluster
 
         return DockerCluster(plan, run_id, log_dir)
+
+
+def _asked(question: Callable[[APIClient], str | None], timeout_s: int | None = None) -> str | None:
+    """What the engine's images answer; that it does not answer, if so."""
+    from lab.errors import LabError
+    from lab.substrates.docker.engine import connect
+
+    try:
+        api = connect() if timeout_s is None else connect(timeout_s)
+        try:
+            return question(api)
+        finally:
+            api.close()
+    except LabError as error:
+        return error.seen
 
 
 SUBSTRATE: Substrate = _Docker()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
-from lab.servers import IMAGE, Server
+from lab.servers import Server
 from lab.substrates.base import STORE, Capability
 from lab.substrates.docker import images, topology
 from lab.substrates.docker.cleanup import owner_labels, remove_run
@@ -147,7 +147,7 @@ class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
         clock = None if is_store else ContainerClock(self._clocks / name, witness)
         disk = NodeDisk(self._scratch / f"node-{name}", recorded=records)
         mounts = topology.NodeMounts(disk.directory, self._clocks, None if is_store else name, records)
-        image = self._plan.server.removeprefix(IMAGE)
+        image = images.node_image(self._plan.server or None)
         kept, settings = self._plan.persistence, self._plan.settings
         spec = topology.node_spec(name, self._plan.nodes, kept, mounts, image, settings)
         container = await self._create(spec)

@@ -17,15 +17,17 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lab import tools
 from lab.errors import LabError
 from lab.paths import compose_dir
+from lab.servers import DEFAULT, IMAGE, Server, is_image
 from lab.substrates.base import Service
 from lab.substrates.docker.engine import connect
-from lab.tools import wheels
+from lab.tools import named_servers, wheels
 from lab.tools.model import Progress, SourceFailed
 
 if TYPE_CHECKING:
@@ -34,14 +36,20 @@ if TYPE_CHECKING:
 LABEL = "lock-lab.image"
 DIGEST_LABEL = "lock-lab.digest"
 BASE_LABEL = "lock-lab.base"
+SERVER_LABEL = "lock-lab.server"
+"""Product and version of the server, where the lab has put it in: "Redis 8.2.3"."""
 NODE_VARIABLE = "LOCK_LAB_NODE_IMAGE"
-"""Names another image for the nodes than the one that was built last."""
+"""Names another image for nodes whose server nobody chooses than that of the default."""
 CLIENT_VARIABLE = "LOCK_LAB_CLIENT_IMAGE"
 """Names an image for the clients that was built on the lab's own, with what a driver of one's own needs."""
 
 BASE_IMAGE = "debian:bookworm-slim"
 BUILD_TIMEOUT_S = 1800
 
+SERVER_PLACE = PurePosixPath("/lock-lab/server")
+"""Where the server of an image lies that the lab has put in, with the libraries that it brings."""
+_SERVER = "server"
+"""That directory in the context of the build."""
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CLIENT_NEEDS = ("hiredis", "msgspec")
 """What the client process imports that is not in Python itself, nor the lab's own."""
@@ -94,11 +102,12 @@ class Image:
     """Whose Dockerfile it is built by, if not its own kind's."""
     arguments: tuple[tuple[str, str], ...] = ()
     """The arguments of the Dockerfile besides its base."""
+    tag: str = "latest"
 
     @property
     def name(self) -> str:
         """Its name in the engine."""
-        return f"lock-lab-{self.kind}:{self.digest() if self.own_tag else 'latest'}"
+        return f"lock-lab-{self.kind}:{self.digest() if self.own_tag else self.tag}"
 
     @property
     def dockerfile(self) -> Path:
@@ -148,7 +157,18 @@ def requirements() -> list[str]:
     return [*needed, *_CLIENT_MAY_NEED, *CLIENT_ALSO]
 
 
-NODE = Image("node", "REDIS_IMAGE", _shims)
+def node_of(server: Server) -> Image:
+    """The image of nodes with a server that the lab provides: lock-lab-redis:8.2.3."""
+    return Image(server.product, "REDIS_IMAGE", _shims, recipe="node", tag=server.version)
+
+
+def node_on(redis_image: str) -> Image:
+    """The image of nodes with the server of another one: redis:8-alpine → lock-lab-node:redis-8-alpine."""
+    tag = re.sub(r"[^A-Za-z0-9_.-]+", "-", redis_image).strip("-.")
+    return Image("node", "REDIS_IMAGE", _shims, tag=tag)
+
+
+NODE = node_of(DEFAULT)
 CLIENT = Image("client", "BASE_IMAGE", _client_code, own_tag=True)
 TOXIPROXY = Image("toxiproxy", "BASE_IMAGE", dict)
 IMAGES = (NODE, CLIENT, TOXIPROXY)
@@ -164,9 +184,26 @@ SERVICES: Mapping[Service, Image] = {
 }
 
 
-def node_image() -> str:
-    """The image of the nodes: the one that was built last, unless another is named."""
-    return os.environ.get(NODE_VARIABLE) or NODE.name
+def node_image(wanted: str | None = None) -> str:
+    """The image of nodes with this server: ``redis@7.2``, ``image:NAME``; without one that of the default.
+
+    Raises:
+        LabError: there is no source of that server, or it is a path.
+    """
+    if wanted is None:
+        return os.environ.get(NODE_VARIABLE) or NODE.name
+    return wanted.removeprefix(IMAGE) if is_image(wanted) else node_of(_named(wanted).server).name
+
+
+def _named(wanted: str) -> named_servers.NamedServer:
+    found = named_servers.named(wanted)
+    if isinstance(found, named_servers.NamedServer):
+        return found
+    raise LabError(
+        f"docker runs images, and {wanted} is a program of this machine",
+        where="--server",
+        expected=f"{', '.join(named_servers.NAMES)}, or image:NAME",
+    )
 
 
 def client_image() -> str:
@@ -174,16 +211,10 @@ def client_image() -> str:
     return os.environ.get(CLIENT_VARIABLE) or CLIENT.name
 
 
-def tag_of(redis_image: str) -> str:
-    """The name under which nodes built on ``redis_image`` are kept: "redis:8-alpine" → "…:redis-8-alpine"."""
-    return f"lock-lab-node:{re.sub(r'[^A-Za-z0-9_.-]+', '-', redis_image).strip('-.')}"
-
-
 def missing_reason(api: APIClient) -> str | None:
-    """Say which images a run lacks, or which don't fit this lab, or None if all are there."""
+    """Say which images a run lacks besides its nodes', or which don't fit this lab, or None."""
     lacking, stale = [], []
-    for image in IMAGES:
-        name = {NODE: node_image, CLIENT: client_image}.get(image, lambda: TOXIPROXY.name)()
+    for image, name in ((CLIENT, client_image()), (TOXIPROXY, TOXIPROXY.name)):
         digest = digest_of(api, name)
         if digest is None:
             lacking.append(name)
@@ -196,17 +227,30 @@ def missing_reason(api: APIClient) -> str | None:
     return None
 
 
-def node_image_missing(api: APIClient, name: str) -> str | None:
-    """Say why nodes cannot be containers of this image, which is to have the lab's preload libraries."""
+def node_missing_reason(api: APIClient, wanted: str | None = None) -> str | None:
+    """Say why nodes cannot be containers with this server, or None.
+
+    An image that somebody names is to have the lab's preload libraries, as the lab's own have.
+    """
+    name = node_image(wanted)
     digest = digest_of(api, name)
+    if digest == NODE.digest():
+        return None
+    own = name == NODE.name or (wanted is not None and not is_image(wanted))
+    command = "lab images build" if wanted is None else f"lab images build --server {wanted}"
     if digest is None:
-        return f"the engine has no image {name}"
-    if digest != NODE.digest():
-        return (
-            f"{name} was not built by this version of the lab: lab images build --redis-image {name} builds "
-            f"{tag_of(name)} on it"
-        )
-    return None
+        return f"the engine has no image {name}" + (f": {command} provides it" if own else "")
+    if own:
+        return f"{name} was built by another version of the lab: {command} builds it again"
+    return (
+        f"{name} was not built by this version of the lab: lab images build --redis-image {name} builds "
+        f"{node_on(name).name} on it"
+    )
+
+
+def server_in_image(api: APIClient, wanted: str | None = None) -> str | None:
+    """Product and version of the server in the nodes' image; None if that does not say so."""
+    return (_labels_of(api, node_image(wanted)) or {}).get(SERVER_LABEL)
 
 
 def service_missing_reason(api: APIClient, service: Service) -> str | None:
@@ -276,37 +320,62 @@ def remove() -> list[str]:
     return sorted(names)
 
 
-def build(redis_image: str | None, progress: Progress, *, consensus: bool = False) -> list[str]:
-    """Build what is lacking or stale, the nodes always, and return the names.
+def build(
+    progress: Progress,
+    *,
+    servers: Sequence[str] = (),
+    redis_image: str | None = None,
+    consensus: bool = False,
+) -> list[str]:
+    """Build what is lacking or stale, and return the names.
 
-    Without ``redis_image`` nodes stay on the base of those that are there; the first time it is Debian's.
-    ``consensus`` asks for the servers that are no Redis as well.
+    Nodes have the default server, unless others are named: ``servers`` by name (``redis@7.2``), or the one in
+    ``redis_image``, on which nodes are always built anew. ``consensus`` asks for the servers that are no
+    Redis as well.
 
     Raises:
-        LabError: no engine answers, or an image could not be built; the engine's last words are told.
+        LabError: a server cannot be had, no engine answers, or an image could not be built; the engine's
+            last words are told.
     """
+    wanted = [_named(name) for name in servers or (() if redis_image else (named_servers.DEFAULT_NAME,))]
     toxiproxy = tools.provide("toxiproxy-server", progress).path
     api = connect(BUILD_TIMEOUT_S)
+    built: list[Image] = []
     try:
-        base = redis_image or base_of(api, NODE.name) or BASE_IMAGE
-        if redis_image is None and base != BASE_IMAGE:
-            progress(f"nodes stay on {base}, chosen before; --redis-image {BASE_IMAGE} goes back to Debian's")
-        tagged = tag_of(base)
-        make(api, NODE, base, _shims(), progress)
-        repository, _, tag = tagged.partition(":")
-        api.tag(NODE.name, repository, tag)
+        for server in wanted:
+            built.append(image := node_of(server.server))
+            if digest_of(api, image.name) != image.digest():
+                files, words = _with_server(server, progress)
+                make(api, image, BASE_IMAGE, {**_shims(), **files}, progress, {SERVER_LABEL: words})
+        if redis_image is not None:
+            built.append(image := node_on(redis_image))
+            make(api, image, redis_image, {**_shims(), f"{_SERVER}/origin": redis_image.encode()}, progress)
+            progress(f"--server image:{image.name} runs nodes of it")
+        built += (CLIENT, TOXIPROXY)
         if digest_of(api, CLIENT.name) != CLIENT.digest():
             make(api, CLIENT, BASE_IMAGE, {**_client_code(), **_wheels(progress)}, progress)
         if digest_of(api, TOXIPROXY.name) != TOXIPROXY.digest():
             make(api, TOXIPROXY, BASE_IMAGE, {"toxiproxy-server": toxiproxy.read_bytes()}, progress)
-        services = SERVICES.values() if consensus else ()
-        for service in services:
+        for service in SERVICES.values() if consensus else ():
+            built.append(service)
             if digest_of(api, service.name) != service.digest():
                 make(api, service, BASE_IMAGE, {}, progress)
         _drop_replaced(api)
     finally:
         api.close()
-    return [NODE.name, tagged, CLIENT.name, TOXIPROXY.name, *(service.name for service in services)]
+    return [image.name for image in built]
+
+
+def _with_server(server: named_servers.NamedServer, progress: Progress) -> tuple[Files, str]:
+    """A server and the libraries that it brings, and what it says it is. Raises ``LabError``."""
+    with tempfile.TemporaryDirectory(prefix="lock-lab-") as scratch:
+        found = server.provide_kept(progress)
+        try:
+            files = named_servers.moved(found.path, SERVER_PLACE, Path(scratch), progress)
+        except SourceFailed as failure:
+            raise LabError(f"{server.name} cannot be put into an image: {failure}") from failure
+        contents = {f"{_SERVER}/{name}": path.read_bytes() for name, path in files.items()}
+    return {**contents, f"{_SERVER}/origin": str(server.server).encode()}, found.version or str(server.server)
 
 
 def _drop_replaced(api: APIClient) -> None:
@@ -351,7 +420,14 @@ def python_tags() -> tuple[str, ...]:
     return (*_PYTHON_TAGS, *(f"--platform={one}_{machine}" for one in platforms))
 
 
-def make(api: APIClient, image: Image, base: str, files: Files, progress: Progress) -> None:
+def make(
+    api: APIClient,
+    image: Image,
+    base: str,
+    files: Files,
+    progress: Progress,
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Build one image on a base. Raises ``LabError`` with the engine's last words."""
     progress(f"building {image.name} on {base}")
     lines = api.build(
@@ -359,7 +435,7 @@ def make(api: APIClient, image: Image, base: str, files: Files, progress: Progre
         custom_context=True,
         tag=image.name,
         buildargs={image.base_argument: base, **dict(image.arguments)},
-        labels={LABEL: image.kind, DIGEST_LABEL: image.digest(), BASE_LABEL: base},
+        labels={LABEL: image.kind, DIGEST_LABEL: image.digest(), BASE_LABEL: base, **labels},
         rm=True,
         forcerm=True,
         decode=True,
@@ -400,7 +476,7 @@ def _hint(error: str, base: str) -> str:
     if "has neither redis-server" in error:
         return f"name an image of Redis or Valkey, or build one that installs it: FROM {base}"
     if base != BASE_IMAGE:
-        return f"see what the engine said above; --redis-image {BASE_IMAGE} builds nodes with Debian's Redis"
+        return "see what the engine said above; lab images build without --redis-image builds the lab's own"
     return "see what the engine said above"
 
 

@@ -86,7 +86,7 @@ def node_spec(
 ) -> Spec:
     """A node, or the store. Without ``mounts`` (by hand) it keeps its files in the container.
 
-    ``image`` is the one to use, in place of the default.
+    ``image`` is the one to use, in place of the default server's.
     """
     port = port_of(name, nodes)
     directory = str(DATA) if mounts is not None else "/tmp"
@@ -99,7 +99,7 @@ def node_spec(
     more = (f"{DATA}/{MORE}",) if mounts is not None else ()
     return Spec(
         name,
-        image or (images.node_image() if mounts is not None else images.NODE.name),
+        image or images.NODE.name,
         ("redis-server", *more, *arguments),
         mounts.environment() if mounts is not None else {},
         mounts.mounts() if mounts is not None else (),

@@ -15,6 +15,7 @@ import pytest
 from lab import tools
 from lab.errors import LabError
 from lab.paths import compose_dir
+from lab.servers import DEFAULT
 from lab.substrates.docker import images
 from lab.tools import Found
 from tests.rules.test_rules import ROOT
@@ -49,14 +50,27 @@ def test_one_image_is_lacking() -> None:
 
 
 def test_one_image_is_of_another_version() -> None:
-    reason = images.missing_reason(FakeApi(**FITTING | {"node": "old"}))  # type: ignore[arg-type]
-    assert reason == "lock-lab-node:latest was built by another version of the lab"
+    stale: Any = FakeApi(**FITTING | {"redis": "old", "toxiproxy": "old"})
+    assert (images.missing_reason(stale) or "").startswith(
+        "lock-lab-toxiproxy:latest was built by another version of the lab"
+    )
+    assert (images.node_missing_reason(stale) or "").startswith(
+        f"lock-lab-redis:{DEFAULT.version} was built by another version of the lab"
+    )
 
 
-def test_another_image_for_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert images.node_image() == "lock-lab-node:latest"
+def test_nodes_are_of_the_default_server_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert images.node_image() == f"lock-lab-redis:{DEFAULT.version}"
+    assert images.node_image("redis@7.2") == "lock-lab-redis:7.2.4"
+    assert images.node_image("valkey@9.1") == "lock-lab-valkey:9.1.2"
+    assert images.node_image("image:mine:8") == "mine:8"
+    with pytest.raises(LabError, match="docker runs images, and /usr/bin/redis-server is a program"):
+        images.node_image("/usr/bin/redis-server")
+    with pytest.raises(LabError, match=r"no server 'redis@5\.0'"):
+        images.node_image("redis@5.0")
     monkeypatch.setenv(images.NODE_VARIABLE, "lock-lab-node:redis-8")
     assert images.node_image() == "lock-lab-node:redis-8"
+    assert images.node_image("redis@7.2") == "lock-lab-redis:7.2.4"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +82,7 @@ def test_another_image_for_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_tags(base: str, tag: str) -> None:
-    assert images.tag_of(base) == f"lock-lab-node:{tag}"
+    assert images.node_on(base).name == f"lock-lab-node:{tag}"
 
 
 def test_a_digest_follows_what_the_image_is_made_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -183,45 +197,49 @@ def test_a_refusal_in_colour_is_told_in_its_own_words() -> None:
 
 
 class BuildingApi:
-    """An engine whose nodes are on the base that was built last."""
+    """An engine that has the clients' and Toxiproxy's images."""
 
     def __init__(self) -> None:
-        self.base: str | None = None
+        self.built: list[tuple[str, str, str | None]] = []
 
     def inspect_image(self, name: str) -> dict[str, Any]:
-        """As the engine does; everything but the nodes is there and fits."""
+        """As the engine does."""
         from docker.errors import ImageNotFound
 
-        if name == images.NODE.name and self.base is None:
-            raise ImageNotFound(name)
         kind = name.removeprefix("lock-lab-").partition(":")[0]
-        return {"Config": {"Labels": {images.DIGEST_LABEL: FITTING[kind], images.BASE_LABEL: self.base}}}
+        if kind not in ("client", "toxiproxy"):
+            raise ImageNotFound(name)
+        return {"Config": {"Labels": {images.DIGEST_LABEL: FITTING[kind]}}}
 
-    def build(self, *, buildargs: dict[str, str], **_: Any) -> list[dict[str, str]]:
+    def build(
+        self, *, tag: str, buildargs: dict[str, str], labels: dict[str, str], **_: Any
+    ) -> list[dict[str, str]]:
         """As the engine does."""
-        self.base = buildargs[images.NODE.base_argument]
+        base = buildargs[images.NODE.base_argument]
+        self.built.append((tag, base, labels.get(images.SERVER_LABEL)))
         return []
 
     def images(self, **_: Any) -> list[Any]:
         """None that was replaced."""
         return []
 
-    def tag(self, *_: str) -> None:
-        """Nothing."""
-
     def close(self) -> None:
         """Nothing."""
 
 
-def test_nodes_stay_on_the_base_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_have_the_default_server_or_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     api = BuildingApi()
     monkeypatch.setattr(images, "connect", lambda *_: api)
     monkeypatch.setattr(tools, "provide", lambda *_: Found(Path("x"), "1", "cache"))
-    bases, reported = [], list[str]()
-    for chosen in (None, "valkey/valkey:8", None, images.BASE_IMAGE, None):
-        images.build(chosen, reported.append)
-        bases.append(api.base)
-    assert bases == [images.BASE_IMAGE, "valkey/valkey:8", "valkey/valkey:8", *[images.BASE_IMAGE] * 2]
-    (reminder,) = (line for line in reported if "stay on" in line)
-    assert "valkey/valkey:8" in reminder
-    assert f"--redis-image {images.BASE_IMAGE}" in reminder
+    monkeypatch.setattr(images, "_with_server", lambda server, _: ({}, server.server.words))
+    images.build(lambda line: None)
+    images.build(lambda line: None, servers=("redis@7.2", "valkey@9.1"))
+    reported: list[str] = []
+    images.build(reported.append, redis_image="valkey/valkey:8")
+    assert api.built == [
+        (f"lock-lab-redis:{DEFAULT.version}", images.BASE_IMAGE, DEFAULT.words),
+        ("lock-lab-redis:7.2.4", images.BASE_IMAGE, "Redis 7.2.4"),
+        ("lock-lab-valkey:9.1.2", images.BASE_IMAGE, "Valkey 9.1.2"),
+        ("lock-lab-node:valkey-valkey-8", "valkey/valkey:8", None),
+    ]
+    assert any("--server image:lock-lab-node:valkey-valkey-8" in line for line in reported)

@@ -104,8 +104,9 @@ def test_nodes_are_of_an_image_that_the_lab_built(monkeypatch: pytest.MonkeyPatc
         LabError, match="lab images build --redis-image theirs:8 builds lock-lab-node:theirs-8"
     ):
         substrates.choose("docker", server="image:theirs:8")
-    with pytest.raises(LabError, match=r"docker runs images, and redis@8\.2 is none: --server image:NAME"):
-        substrates.choose("docker", server="redis@8.2")
+    assert substrates.choose("docker", server="redis@8.2")[0] == "docker"
+    with pytest.raises(LabError, match=r"lab images build --server valkey@9\.1 provides it"):
+        substrates.choose("docker", server="valkey@9.1")
     spec = topology.node_spec("A", ("A",), "none", None, "mine:8")
     assert spec.image == "mine:8"
 
