@@ -12,6 +12,7 @@ from typing import Any
 from lab.addresses import Address
 from lab.substrates.base import Capability, ClockReading
 from lab.substrates.docker.cluster import DockerCluster
+from lab.substrates.docker.topology import LABEL
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.probe import echo
 from lab.substrates.real.ports import free_ports, is_port_free
@@ -88,3 +89,16 @@ async def test_fixed_ports_are_published_on_loopback(engine: Any, tmp_path: Path
     async with cluster(tmp_path, base_port=base):
         for port in (base, base + 1, base + 2):
             assert (await echo(Address("x", "127.0.0.1", port), 10.0)).reached
+
+
+async def test_every_container_has_limits(engine: Any, tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        mine = engine.containers(filters={"label": f"{LABEL}={made._run_id}"})
+        assert len(mine) == 5, "two nodes, the store, a client, Toxiproxy"
+        for one in mine:
+            host = engine.inspect_container(one["Id"])["HostConfig"]
+            assert host["Memory"] == 1 << 30, one["Names"]
+            assert host["PidsLimit"] == 1024, one["Names"]
+            assert host["Tmpfs"] == {"/tmp": "size=256m", "/data": "size=256m"}, one["Names"]
+            assert host["LogConfig"]["Type"] == "json-file", one["Names"]
+            assert host["LogConfig"]["Config"] == {"max-size": "16m", "max-file": "2"}, one["Names"]

@@ -21,6 +21,8 @@ from lab.substrates.docker.topology import (
     API_PORT,
     HARDENED,
     IN_MEMORY,
+    LIMITS,
+    LOGGING,
     PROXY,
     Spec,
     node_spec,
@@ -89,7 +91,9 @@ def _service(spec: Spec) -> dict[str, Any]:
     made: dict[str, Any] = {"image": image, "command": list(spec.command)}
     if spec.shares is not None:
         made |= {"network_mode": f"service:{spec.shares}", "depends_on": [spec.shares]}
-    return made | deepcopy(HARDENED) | {"tmpfs": list(IN_MEMORY), "user": "65534:65534"}
+    in_memory = [f"{directory}:{options}" for directory, options in IN_MEMORY.items()]
+    limits = {**LIMITS, "tmpfs": in_memory, "logging": deepcopy(LOGGING)}
+    return made | deepcopy(HARDENED) | limits | {"user": "65534:65534"}
 
 
 def compose_yaml() -> str:

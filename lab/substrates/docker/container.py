@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.errors import UnknownOutcome
 from lab.substrates.docker.engine import Engine
-from lab.substrates.docker.topology import HARDENED, IN_MEMORY, Spec
+from lab.substrates.docker.topology import HARDENED, IN_MEMORY, LIMITS, LOGGING, Spec
 from lab.substrates.real.machine import tree
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def create(
 
     ``network`` is where it goes unless it shares another's; ``ports`` (there → here) are for loopback.
     """
-    from docker.types import Mount
+    from docker.types import LogConfig, Mount
 
     mounts = [
         Mount(target=str(one.target), source=str(one.source), type="bind", read_only=not one.writable)
@@ -180,8 +180,10 @@ def create(
     host = api.create_host_config(
         network_mode=joins,
         mounts=mounts,
-        tmpfs=dict.fromkeys(IN_MEMORY, ""),
+        tmpfs=IN_MEMORY,
         **HARDENED,
+        **LIMITS,
+        log_config=LogConfig(type=LOGGING["driver"], config=LOGGING["options"]),
         port_bindings=published,
     )
     made: dict[str, Any] = api.create_container(

@@ -239,7 +239,8 @@ def node_missing_reason(api: APIClient, wanted: str | None = None) -> str | None
     own = name == NODE.name or (wanted is not None and not is_image(wanted))
     command = "lab images build" if wanted is None else f"lab images build --server {wanted}"
     if digest is None:
-        return f"the engine has no image {name}" + (f": {command} provides it" if own else "")
+        listed = "lab images list shows those that it has, lab images build makes the lab's own"
+        return f"the engine has no image {name}: {f'{command} provides it' if own else listed}"
     if own:
         return f"{name} was built by another version of the lab: {command} builds it again"
     return (

@@ -157,4 +157,9 @@ def client_spec(
 
 HARDENED: dict[str, Any] = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "read_only": True}
 """What every container may not do. /tmp and /data are in memory: images of Redis declare /data a volume."""
-IN_MEMORY = ("/tmp", "/data")
+IN_MEMORY = {"/tmp": "size=256m", "/data": "size=256m"}
+LIMITS: dict[str, Any] = {"mem_limit": 1 << 30, "pids_limit": 1024}
+"""What a container may use at most, in bytes and in threads, so that a defective process cannot exhaust the
+machine. A JVM with a driver of some hundred threads needs less."""
+LOGGING: dict[str, Any] = {"driver": "json-file", "options": {"max-size": "16m", "max-file": "2"}}
+"""How much of a container's output the engine keeps."""
