@@ -50,9 +50,9 @@ def begin(asked: Asked) -> Search:
     """The search that these arguments ask for. Raises ``LabError``: it, or its replay, is not possible."""
     found = search_of(asked)
     if asked.confirm is not None:
-        on, _ = choose(asked.confirm, server=asked.server or None, where="--confirm")
-        if asked.server:
-            substrate(on).servers(asked.server)
+        on, _ = choose(asked.confirm, server=asked.drawn.server, where="--confirm")
+        if asked.drawn.server:
+            substrate(on).servers(asked.drawn.server)
     return found
 
 

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Clients, Dask, Faults, Jobs, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
+from lab.cli.options import (
+    Clients,
+    Dask,
+    Faults,
+    Jobs,
+    Json,
+    Nodes,
+    Persistence,
+    Server,
+    Set,
+    Strategy,
+    Ttl,
+    Wire,
+)
 
 Lock = Annotated[
     str | None, typer.Option(help="The lock under test: a name, package.module:name, or a driver.")
@@ -32,6 +45,7 @@ def campaign(
     persistence: Persistence = None,
     strategy: Strategy = None,
     wire: Wire = None,
+    server: Server = None,
     jobs: Jobs = None,
     dask: Dask = None,
     out: Annotated[Path, typer.Option(help="Where the file of results is kept.")] = Path("reports"),
@@ -43,7 +57,7 @@ def campaign(
     from lab.errors import ExitCode
     from lab.report.consoles import consoles
 
-    drawn = Drawn(tuple(settings or ()), ttl, nodes, clients, faults, persistence, strategy, wire)
+    drawn = Drawn(tuple(settings or ()), ttl, nodes, clients, faults, persistence, strategy, wire, server)
     data, talk = consoles()
     with Campaign(scenario, seeds, lock, drawn, out, jobs=jobs, dask=dask, resume=resume) as begun:
         known = f", {begun.known} of them known already" if begun.known else ""

@@ -57,7 +57,7 @@ def search(
     from lab.api.searches import Asked, Drawn
     from lab.cli.search_output import search_command
 
-    drawn = Drawn(tuple(settings or ()), ttl, nodes, clients, faults, persistence, strategy, wire)
+    drawn = Drawn(tuple(settings or ()), ttl, nodes, clients, faults, persistence, strategy, wire, server)
     command = shlex.join(["lab", *sys.argv[1:]])
     asked = Asked(
         lock,
@@ -70,7 +70,6 @@ def search(
         repeat,
         out,
         command,
-        server or "",
         jobs,
         dask or "",
     )

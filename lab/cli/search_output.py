@@ -56,7 +56,7 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
             except searches.Interrupted:
                 return ExitCode.INTERRUPTED
             if not as_json:
-                print_confirmation(data, confirmation, asked.server)
+                print_confirmation(data, confirmation, asked.drawn.server or "")
     if as_json:
         sys.stdout.buffer.write(searches.to_json(ended, saved, confirmation))
     if ended.interrupted:

@@ -15,7 +15,6 @@ from lab.drivers import is_driver
 from lab.drivers.place import check_servers_of_replays
 from lab.errors import LabError
 from lab.locks import check_options
-from lab.redis_model.model import modelled
 from lab.scenario.model import Scenario
 from lab.search.as_scenario import NotExpressible, scenarios_of, text_of
 from lab.search.confirm import Confirmation, Replay, best_replayed
@@ -52,8 +51,6 @@ class Asked:
     repeat: int = 5
     out: Path | None = None
     command: str = ""
-    server: str = ""
-    """What nodes are, in the search and where it is confirmed; each substrate's default if it is empty."""
     jobs: int | None = None
     """How many processes run trials; this one alone if None."""
     dask: str = ""
@@ -83,10 +80,8 @@ def search_of(asked: Asked) -> Search:
     find = one_of("--find", asked.find, tuple(LOOKS))
     strategy, wire = asked.drawn.how()
     space = space_of(asked.lock, asked.drawn, options_for(asked.lock))
-    if asked.server:
-        modelled(asked.server, "--server")
-        check_servers_of_replays(asked.lock, asked.server)
-        space = replace(space, server=asked.server)
+    if space.server:
+        check_servers_of_replays(asked.lock, space.server)
     if find in OF_LEASES:
         space = replace(space, all_operations=True)
     if find in OF_DEMAND:

@@ -21,6 +21,7 @@ from lab.faults.delay import Delay
 from lab.faults.hold import Hold
 from lab.faults.power_cut import PowerCut
 from lab.locks import check_options, refuse_without_sentinels
+from lab.redis_model.model import modelled
 from lab.scenario.explain import explain
 from lab.scenario.model import Option, OptionName
 from lab.scenario.overrides import apply
@@ -67,11 +68,13 @@ class Drawn:
     persistence: str | None = None
     strategy: str | None = None
     wire: str | None = None
+    server: str | None = None
+    """What nodes are; the newest that is modelled if None."""
 
     def given(self) -> Iterator[str]:
-        """The options that were given, ``--set`` aside, as words."""
+        """The options that were given, as words, but for those that a scenario may be given as well."""
         for name, value in vars(self).items():
-            if name != "set" and value is not None:
+            if name not in ("set", "server") and value is not None:
                 yield f"--{name}"
 
     def how(self) -> tuple[Strategy, Wire]:
@@ -127,6 +130,8 @@ def space_of(lock: str, drawn: Drawn, options: Mapping[str, OptionValue] | None 
     """
     must_run_in_virtual_time(lock)
     refuse_without_sentinels(lock, "--lock")
+    if drawn.server:
+        modelled(drawn.server, "--server")
     settings, place = _settings(drawn, options or {})
     ttl_ns, nodes = settings.lock.ttl_ns, settings.cluster.nodes
     clients = DEFAULT.clients if drawn.clients is None else drawn.clients
@@ -154,6 +159,7 @@ def space_of(lock: str, drawn: Drawn, options: Mapping[str, OptionValue] | None 
         HORIZON_TTLS * ttl_ns,
         all_operations=beyond_classic(kinds),
         cancels=not is_driver(lock),  # some can, but none is asked for that here
+        server=drawn.server or "",
     )
     check_options(lock, ttl_ns, space.options)  # is there such a lock, and does it take these options?
     return space
@@ -207,6 +213,8 @@ def words_of(space: Space, strategy: Strategy, wire: Wire) -> list[str]:
         words += ["--ttl", format_duration(space.ttl_ns)]
     if space.persistence != DEFAULT.persistence:
         words += ["--persistence", space.persistence or ANY]
+    if space.server:
+        words += ["--server", space.server]
     settings = {f"lock.options.{name}": value for name, value in space.options.items()}
     if space.store_fences:
         settings["store.fencing"] = True

@@ -36,6 +36,7 @@ def task_for(scenario: str | None, *, lock: str | None = None, drawn: Drawn = NO
     from lab.scenario.load import load_scenario
 
     settings = [*drawn.set, *([f"lock.name={lock}"] if lock else [])]
+    settings += [f"cluster.server={drawn.server}"] if drawn.server else []
     loaded = load_scenario(scenario, settings)
     must_run_in_virtual_time(loaded.scenario.lock.name)
     return ScenarioTask.of(loaded, scenario)

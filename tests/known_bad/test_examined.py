@@ -52,8 +52,10 @@ OF_OTHER_LOCKS = (
     "deadline-moves",
     "invalid-command",
     "renews-unasked",
+    "stays-with-old-master",
 )
-"""Causes that no broken lock of the lab has: the tests of named and of mistakable causes show them."""
+"""Causes that no broken lock of the lab has: the tests of named causes, of mistakable ones, and of failovers
+show them."""
 OF_RULES = ("breaks-own-keys", "claims-too-much", "leaves-residue", "refuses-free-lock", "different-keys")
 """What a breach is called that nothing more special fits, of whatever lock."""
 UNUSUAL = "tests.locks_to_test."

@@ -119,6 +119,7 @@ def drawn_again(words: list[str]) -> tuple[str, Drawn]:
         Drawn(faults="jump,pause", wire="resp", strategy="random"),
         Drawn(ttl="1500ms", nodes=3, clients=4, persistence="any"),
         Drawn(set=("lock.ttl=2s", "cluster.nodes=1", "cluster.persistence=none", "store.fencing=true")),
+        Drawn(server="valkey@8.1"),
         Drawn(set=("lock.options.retry_count=2", "lock.options.node_timeout=70ms")),
     ],
 )

@@ -10,6 +10,7 @@ from lab.api.searches import begin
 from lab.errors import LabError
 from lab.scenario.load import load_scenario
 from lab.search.command import Asked, save, search_of
+from lab.search.space import Drawn
 from lab.substrates import substrate
 
 
@@ -19,7 +20,7 @@ def test_what_is_found_on_a_server_is_kept_with_that_server(tmp_path: Path) -> N
         seed=1,
         schedules=2_000,
         out=tmp_path / "found.yaml",
-        server="valkey@8.1",
+        drawn=Drawn(server="valkey@8.1"),
     )
     found = search_of(asked).run().found
     assert found is not None
@@ -31,7 +32,7 @@ def test_what_is_found_on_a_server_is_kept_with_that_server(tmp_path: Path) -> N
 @pytest.mark.parametrize("server", ["redis@6.0", "valkey@99", "image:mine"])
 def test_a_server_that_is_not_modelled_is_refused_before_the_search(server: str) -> None:
     with pytest.raises(LabError, match=r"nodes can't be simulated as"):
-        begin(Asked("redlock", server=server))
+        begin(Asked("redlock", drawn=Drawn(server=server)))
 
 
 @pytest.mark.parametrize("server", ["redis@7.1", "valkey@9.0"])
@@ -39,7 +40,7 @@ def test_a_server_that_cannot_be_had_for_the_replays_is_refused_before_the_searc
     if local_lacks() is not None:
         pytest.skip(f"local runs are not possible here: {local_lacks()}")
     with pytest.raises(LabError, match=f"no server '{server}'"):
-        begin(Asked("redlock", server=server, confirm="local"))
+        begin(Asked("redlock", drawn=Drawn(server=server), confirm="local"))
 
 
 def local_lacks() -> str | None:

@@ -66,7 +66,7 @@ def inline(page: Path) -> list[str]:
 def command_lines(page: Path) -> Iterator[list[str]]:
     """Every call of ``lab``, without its first word: in code blocks, in sentences, in cells."""
     for _, language, block in FENCED.findall(prose(page)):
-        for line in block.splitlines() if language in SHELL else ():
+        for line in block.replace("\\\n", " ").splitlines() if language in SHELL else ():
             yield from _words(line.removeprefix("$ "))
     for code in inline(page):
         yield from _words(code)
