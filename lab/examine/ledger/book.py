@@ -179,11 +179,14 @@ class Ledger:
     Args:
         nodes: their names.
         majority: how many of them make a grant.
+        uses: how many of them the lock uses for one key; 0: all.
         reentrant: whether a client may have several grants of one lock.
     """
 
-    def __init__(self, nodes: tuple[str, ...], majority: int, *, reentrant: bool = False) -> None:
-        self.nodes, self.majority, self.reentrant = nodes, majority, reentrant
+    def __init__(
+        self, nodes: tuple[str, ...], majority: int, *, uses: int = 0, reentrant: bool = False
+    ) -> None:
+        self.nodes, self.majority, self.uses, self.reentrant = nodes, majority, uses or len(nodes), reentrant
         self.calls: list[Call] = []
         self.leases: dict[str, Lease] = {}
         self.entries: list[Entry] = []
@@ -210,6 +213,14 @@ class Ledger:
         if takes and named[0].state != "held":
             return last
         return next(each for each in reversed(self.calls) if each.lease is named[0])
+
+    def nodes_for(self, call: Call) -> frozenset[str]:
+        """The nodes that the lock uses for what a call is about: all, or those that any such call asked."""
+        if self.uses == len(self.nodes):
+            return frozenset(self.nodes)
+        about = (each for each in self.calls if each.lease.resource == call.lease.resource)
+        asked = frozenset(sent.node for each in about for sent in each.sent)
+        return asked if len(asked) >= self.uses else frozenset(self.nodes)
 
     def begun(self, client: str) -> Call | None:
         """The call that a client has begun last."""

@@ -104,7 +104,7 @@ def _of_claims(kept: Kept) -> Iterator[Found]:
             continue
         asked = {sent.node for sent in call.sent}
         if asked and len(asked) < uses and claim.kept_ns and claim.until_ns > at_ns:
-            skipped = {*ledger.nodes} - asked
+            skipped = ledger.nodes_for(call) - asked
             excused = skipped <= away_from(kept.outcome, call.client, 0, at_ns)
             kind = Breach(CLAIMS, call.f, SKIPS_NODES)
             names = ", ".join(sorted(skipped))
@@ -240,7 +240,7 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
             what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
             away = away_from(outcome, call.client, call.called_ns, over_ns)
-            excused = len(ledger.nodes) - len(away) < ledger.majority
+            excused = len(ledger.nodes_for(call) - away) < ledger.majority
             if call.f == "acquire":  # which may wait for as long as another client has the lock
                 excused = excused or _free_for_ns(ledger, call, over_ns) < bound_ns
             kind = Breach(PROGRESS, call.f, what)
@@ -275,7 +275,7 @@ def _keys_refuse_for_ns(ledger: Ledger, call: Call) -> int:
         for each in asked
         if since_ns <= each.called_ns < until_ns
         and each.how == "fail"
-        and len(ledger.nodes) - len(refusing(ledger, each)) < ledger.majority
+        and len(ledger.nodes_for(each) - refusing(ledger, each).keys()) < ledger.majority
     ]
     if not refused:
         return 0
@@ -293,16 +293,16 @@ def _is_free_for(kept: Kept, call: Call) -> bool:
         if other and lease.asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS:
             return False
     away = away_from(kept.outcome, call.client, call.called_ns - SOON_NS, call.ended_ns)
-    return len(ledger.nodes) - len(away | refusing(ledger, call).keys()) >= ledger.majority
+    return len(ledger.nodes_for(call) - away - refusing(ledger, call).keys()) >= ledger.majority
 
 
 def _free_for_ns(ledger: Ledger, call: Call, over_ns: int) -> int:
     """For how long at a stretch a majority was free while an acquire went on, to a twentieth of that."""
     step_ns = max(1, (over_ns - call.called_ns) // LOOKS)
-    longest = stretch = 0
+    nodes, longest, stretch = ledger.nodes_for(call), 0, 0
     for at_ns in range(call.called_ns, over_ns, step_ns):
         blocked = refusing(ledger, call, at_ns)
-        stretch = stretch + step_ns if len(ledger.nodes) - len(blocked) >= ledger.majority else 0
+        stretch = stretch + step_ns if len(nodes - blocked.keys()) >= ledger.majority else 0
         longest = max(longest, stretch)
     return longest
 

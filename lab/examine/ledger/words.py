@@ -571,12 +571,13 @@ class _Teller:
                 asked = self.at(own.lease.asked_ns)
                 said[node] += f" (the key of {_whose(own.lease.client)} acquire of {asked} lay there)"
                 facts.add(REFUSED if own.lease.client != call.client else ITS_OWN_KEY)
-        if 0 < len(refusing(self.ledger, call)) <= len(self.ledger.nodes) - self.ledger.majority:
+        nodes = self.ledger.nodes_for(call)
+        if 0 < len(nodes & refusing(self.ledger, call).keys()) <= len(nodes) - self.ledger.majority:
             facts.add(MINORITY_REFUSES)
         away = away_from(self.outcome, call.client, call.called_ns, until_ns)
         for node in away:
             said[node] += " (it cannot be reached)"
-        if 0 < len(away) <= len(self.ledger.nodes) - self.ledger.majority:
+        if 0 < len(nodes & away) <= len(nodes) - self.ledger.majority:
             facts.add(MINORITY_AWAY)
         parts = [_together(said)]
         times = sorted({sent.time_ns for sent in call.sent} | {call.called_ns, min(call.ended_ns, until_ns)})

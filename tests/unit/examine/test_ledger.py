@@ -21,7 +21,7 @@ from lab.examine.ledger.breaches import (
 )
 from lab.examine.ledger.cause import cause_of
 from lab.examine.ledger.keeping import keep
-from lab.examine.ledger.rules import IS_LATE, breaches
+from lab.examine.ledger.rules import FAILS, IS_LATE, breaches
 from lab.examine.naming import causes_of
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.faults.crash import Crash
@@ -29,7 +29,7 @@ from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.jump import Jump
 from lab.locks.base import Lease as Told
-from lab.scenario.triggers import on
+from lab.scenario.triggers import at_start, on
 from lab.search.command import OPTIONS
 from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
@@ -315,3 +315,19 @@ def test_a_key_that_is_kept_for_less_than_an_unstated_claim_is_the_cause() -> No
     program = next(each for each in PROGRAMS if each.name == "contend")
     wrong = Setting("tests.locks_to_test.ordinary.with_asyncio:WrongUnit", {}, 1).trial(program)
     assert causes_of(wrong, "overlap")[0].kind == "wrong-expiry"
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_lock_is_free_if_a_majority_of_the_nodes_that_it_uses_for_the_key_is(lost: int) -> None:
+    """Of the three that it uses two cannot be reached: then it was not free, though three of five can be."""
+    sharded = Setting("tests.locks_to_test.styles:Sharded", {}, 5, uses=3)
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    alone = keep(sharded.with_clients(clients, (), demand=False))
+    used = sorted({sent.node for call in alone.ledger.calls for sent in call.sent})
+    assert len(used) == 3
+    away = tuple(timed_fault(Crash, at_start(), nodes=(node,)) for node in used[:lost])
+    kept = keep(sharded.with_clients(clients, away, demand=False))
+    (call,) = (each for each in kept.ledger.calls if each.f == "acquire")
+    assert kept.ledger.nodes_for(call) == set(used)
+    assert call.how == ("ok" if lost == 1 else "fail")
+    assert not [found for found in breaches(kept) if found.kind.effect == FAILS]
