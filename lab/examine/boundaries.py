@@ -16,6 +16,7 @@ from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
+from lab.faults.fill_memory import FillMemory
 from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
@@ -82,8 +83,9 @@ def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:
 
     Requests or replies that are lost (just these, or all from now on) or held past the end of a lease, an
     outage for most of a lease, requests that those which are sent after them overtake on other connections, a
-    client that stops before it sends (for longer than a lease), one that dies there, a broken connection, and
-    requests that all its nodes answer with an error and do not execute.
+    client that stops before it sends (for longer than a lease), one that dies there, a broken connection,
+    requests that all its nodes answer with an error and do not execute, and nodes whose memory is full: they
+    execute a script up to its first write.
     """
     when = on(boundary.client, "sends", boundary.nth)
     past_ns = _past_ns(trial)
@@ -104,6 +106,7 @@ def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:
         yield timed_fault(Pause, when, client=boundary.client, lasts_ns=lasts_ns)
     yield timed_fault(ClientCrash, when, client=boundary.client)
     yield timed_fault(Answers, when, boundary.client, boundary.nodes, lasts_ns=SHORT_NS, error="BUSY")
+    yield timed_fault(FillMemory, when, nodes=boundary.nodes, lasts_ns=trial.ttl_ns // 12)
 
 
 def node_faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:

@@ -11,6 +11,7 @@ from lab.examine.naming import Cause
 from lab.faults.answers import Answers
 from lab.faults.client_crash import ClientCrash
 from lab.faults.down import DownFault
+from lab.faults.fill_memory import FillMemory
 from lab.faults.links import ConnectionsFault
 from lab.faults.pause import Pause
 from lab.search.faults import Kind as FaultKind
@@ -26,7 +27,7 @@ OFTEN: Final = 5
 """In how many variants such a finding must be seen."""
 NO_CAUSE: Final = "no rule was broken that led to it"
 KEPT_AWAY: Final = "a client was kept from undoing what it had done, which no lock can help"
-KEEP_AWAY: Final = (ConnectionsFault, DownFault, Answers, Pause, ClientCrash)
+KEEP_AWAY: Final = (ConnectionsFault, DownFault, Answers, FillMemory, Pause, ClientCrash)
 """Faults that keep a client from the nodes. What it has set stays there until its TTL is over."""
 
 

@@ -221,6 +221,7 @@ def _scenario(
             "persistence": trial.persistence,
             **({"server": trial.server} if trial.server else {}),
             **({"replicas": trial.replicas} if trial.replicated else {}),
+            **({"config": dict(trial.config)} if trial.config else {}),
         },
         "lock": {
             "name": trial.lock,

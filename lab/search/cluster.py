@@ -18,7 +18,7 @@ from lab.redis_model.model import modelled
 from lab.search.faults import every_fault, is_a
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
-from lab.servers import DEFAULT, replication_links
+from lab.servers import DEFAULT, ServerSettings, replication_links
 from lab.substrates.answering import Answering
 from lab.substrates.base import STORE, ClockReading, Life, Probe
 from lab.substrates.probe import OpenConnection
@@ -262,12 +262,16 @@ class TrialCluster:
     ) -> None:
         ids: Callable[[], int] = partial(next, count(100))
         server = modelled(trial.server, "the trial's `server`") if trial.server else DEFAULT
+        settings = ServerSettings(config=tuple(trial.config.items()))
         self.nodes = {
-            name: kind(name, network, ids, trial.persistence, server, on_missing) for name in trial.node_names
+            name: kind(name, network, ids, trial.persistence, server, on_missing, settings)
+            for name in trial.node_names
         }
         self.store_node = kind(STORE, network, ids, "none")
         self.clients: dict[str, TrialClient] = {}
         self.replicas = trial.replicas
+        self.lock_keys: tuple[str, ...] = ()
+        """Asked for by faults that take one of them away, of which no trial has any."""
         self._links: dict[tuple[str, str], TrialLink] = {}
         for node in self.nodes.values():
             node.log = log

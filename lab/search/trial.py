@@ -5,12 +5,14 @@ It is a value: two equal trials are one, and as JSON it can be kept and replayed
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
 from lab.durations import UNITS_NS
 from lab.faults.down import DownFault
+from lab.faults.fill_memory import FillMemory
 from lab.faults.links import LinkFault
 from lab.faults.promote import Promote
 from lab.redis_model.persistence import Persistence
@@ -28,6 +30,8 @@ KEY: Final = "resource"
 OTHER_KEY: Final = "another-order"
 START_NS: Final = 20 * UNITS_NS["ms"]
 """When a trial starts: by then all clients are connected."""
+LIMITED: Final = {"maxmemory": "8mb"}
+"""The configuration of nodes whose memory can be filled: they refuse to write then."""
 HORIZON_NS: Final = 30 * UNITS_NS["s"]
 
 
@@ -149,6 +153,13 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         """Which nodes replicate which master when it begins."""
         first, *others = self.node_names
         return dict.fromkeys(others, first) if self.replicated else {}
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """How its nodes are set up besides: they have a limit if their memory is to be filled."""
+        told = (timed.step for track in self.tracks.values() for timed in track)
+        fills = any(isinstance(step, FillMemory) for step in (*(each.step for each in self.faults), *told))
+        return LIMITED if fills else {}
 
     @property
     def voters(self) -> tuple[str, ...]:

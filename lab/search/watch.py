@@ -12,11 +12,13 @@ from typing import Any, Final
 from lab.redis_model import RedisModel
 from lab.redis_model.session import FROM_MASTER
 from lab.search.origin import Origins, Place, Sent
+from lab.substrates.asked import OWN_KEYS
 from lab.substrates.sim.host import Host
 
 _SIMULATION: Final = "lab.substrates.sim."
 """The modules whose functions stand in for clocks."""
 
+OF_THE_LAB: Final = OWN_KEYS.encode()
 State = dict[str, tuple[str, int | None]]
 """The keys of a node that hold text or a hash: the value, and its milliseconds left; None: it has no end."""
 
@@ -112,6 +114,8 @@ def state_of(model: RedisModel) -> State:
     now_ms = model.wall_ns() // 1_000_000
     state: State = {}
     for key, value in model.keys.data.items():
+        if key.startswith(OF_THE_LAB):
+            continue
         until_ms = model.keys.until_ms(key)
         if isinstance(value, bytes | dict) and (until_ms is None or until_ms > now_ms):
             left_ms = None if until_ms is None else until_ms - now_ms

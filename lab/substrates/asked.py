@@ -10,9 +10,11 @@ from lab.servers import Server, server_of
 from lab.substrates.base import Life, Memory, Probe, Role, Stored
 from lab.substrates.probe import echo
 
-OWN_KEY = "lock-lab:touched"
+OWN_KEYS = "lock-lab:"
+"""How the keys begin that the lab itself writes on a node."""
+OWN_KEY = f"{OWN_KEYS}touched"
 """What the lab itself writes on a node, to move its append-only file on."""
-BALLAST = "lock-lab:ballast"
+BALLAST = f"{OWN_KEYS}ballast"
 """How the keys begin with which the lab fills the memory of a node."""
 OUT_OF_MEMORY = "OOM "
 """How the error begins of a node whose memory is full."""

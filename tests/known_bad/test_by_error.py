@@ -14,9 +14,12 @@ from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.faults.answers import Answers
+from lab.faults.fill_memory import FillMemory
 from lab.faults.pause import Pause
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import on
+from lab.search.as_scenario import scenarios_of
+from lab.search.faults import Kind as FaultKind
 from lab.search.faults import is_a, timed_fault
 from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.trial import Round, Trial
@@ -60,6 +63,39 @@ def test_an_error_that_is_taken_for_success_is_the_cause(
     assert "overlap" in all_violations(run_trial(trial))
     assert [each.kind for each in causes_of(trial, "overlap")][:1] == [cause]
     assert "overlap" not in all_violations(run_trial(replace(trial, faults=())))
+
+
+def full(lock: str, nodes: int = 1) -> Trial:
+    """The memory of all nodes is full when Alice asks, and for a moment after that."""
+    setting = Setting(f"{LOCKS}.{lock}" if ":" in lock else lock, OPTIONS, nodes)
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 2 * S_NS),), BOB: (Round(S_NS, S_NS),)}
+    fills = timed_fault(FillMemory, on(ALICE, "sends"), nodes=setting.names, lasts_ns=S_NS // 2)
+    return setting.with_clients(clients, (fills,))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_error_within_a_script_that_is_taken_for_success_is_found(wire: Wire) -> None:
+    trial = full("by_error:TakenByTable")
+    with trials(wire):
+        outcome = run_trial(trial, wire)
+        assert "overlap" in all_violations(outcome)
+        (cause,) = causes_of(trial, "overlap")
+    assert cause.kind == "too-few-votes"
+    assert "A changed nothing by EVAL" in cause.seen
+    begun = [event for event in outcome.events if (event["f"], event["type"]) == ("fill_memory", "ok")]
+    filled = [event["receipt"]["A"] for event in begun]
+    assert [each["write"] for each in filled] == ["OOM"]
+
+
+@pytest.mark.parametrize("lock", ["by_error:LooksAtTable", "plain:Plain", "single", "redlock"])
+def test_who_takes_a_full_memory_for_what_it_is_does_nothing_wrong(lock: str) -> None:
+    assert all_violations(run_trial(full(lock, 5 if lock == "redlock" else 1))) == {}
+
+
+def test_what_a_full_memory_shows_is_a_scenario_with_that_limit() -> None:
+    scenario = scenarios_of(full("by_error:TakenByTable"), "overlap", command="lab test")[0]
+    assert dict(scenario.cluster.config) == {"maxmemory": "8mb"}
+    assert scenario.expect.findings == ("overlap",)
 
 
 @pytest.mark.parametrize("lock", ["plain:Plain", "watchdog:Watchdog", "unusual:InTransaction"])
@@ -138,7 +174,8 @@ def test_what_is_answered_with_an_error_is_not_executed_and_has_its_receipt(wire
     assert calls[:2] == ["invoke", "info"]
 
 
-def test_errors_are_among_the_faults_that_every_lock_meets() -> None:
+@pytest.mark.parametrize("kind", [Answers, FillMemory])
+def test_errors_are_among_the_faults_that_every_lock_meets(kind: FaultKind) -> None:
     trial = Setting("single", OPTIONS, 1).trial(PROGRAMS[0])
-    answered = [fault for fault in single_faults(trial) if is_a(fault, Answers)]
+    answered = [fault for fault in single_faults(trial) if is_a(fault, kind)]
     assert len(answered) == len(boundaries(trial))

@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.channel import ErrorReply, NodeError
 from lab.locks.base import Lease, LockError
-from tests.locks_to_test.plain import S_NS, Plain
+from tests.locks_to_test.plain import MS_NS, S_NS, Plain
 from tests.locks_to_test.watchdog import Watchdog
 
 
@@ -38,6 +38,25 @@ class ExtendedByError(Plain):
             if answered(error):
                 return True
             raise
+
+
+class TakenByTable(Plain):
+    """Its script asks by pcall, and what is not nil is a grant: the table of an error, too."""
+
+    TAKE = "if redis.pcall('set',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then return 1 else return 0 end"
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
+        return await self._run(self.TAKE, key, token, ttl_ns // MS_NS)
+
+
+class LooksAtTable(TakenByTable):
+    """The same, and an error is answered as one."""
+
+    TAKE = """
+    local done = redis.pcall('set',KEYS[1],ARGV[1],'NX','PX',ARGV[2])
+    if not done then return 0 end
+    return done.err and done or 1
+    """
 
 
 class EndsAtAnError(Watchdog):

@@ -50,7 +50,7 @@ from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
 from lab.search.runner import Event, Outcome, TrialRun, Wire, on_either_wire
 from lab.search.trial import Trial
-from lab.search.watch import CommandLog, state_of
+from lab.search.watch import OF_THE_LAB, CommandLog, state_of
 
 SPARE_NS: Final = 2 * MS_NS
 """By how much a claim is cut below what nodes keep."""
@@ -200,6 +200,8 @@ class LedgerRun(TrialRun):
                 state[slot] = Lies(value.decode(errors="replace"), until_ms, now_ns + left_ns)
 
         for key, value in keys.data.items():
+            if key.startswith(OF_THE_LAB):
+                continue
             name, until_ms = key.decode(errors="replace"), keys.expires.get(key)
             if isinstance(value, bytes):
                 add(Slot(name), value, until_ms)

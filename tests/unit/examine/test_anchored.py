@@ -31,6 +31,8 @@ from lab.search.workers import Workers
 
 FIRST = 600
 """As many schedules as are all without faults, and some with one."""
+ORDER = 1
+"""The seed of the order of those with faults: a wall clock shows in few of them, in other orders later."""
 
 
 @cache
@@ -57,7 +59,8 @@ def defect(lock: str, most: int) -> Defect | None:
         one = Examination(profile.kind, dict(OPTIONS), Budget(3600), workers=workers)
         part = Part(ANCHORED, "")
         one.parts.append(part)
-        for _ in one.try_each((part, each) for each in islice(anchored(setting, profile, Random(0)), most)):
+        found = islice(anchored(setting, profile, Random(ORDER)), most)
+        for _ in one.try_each((part, each) for each in found):
             if one.defects:
                 return one.defects[0]
     return None

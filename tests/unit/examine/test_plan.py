@@ -44,6 +44,7 @@ from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.drift import Drift
+from lab.faults.fill_memory import FillMemory
 from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
@@ -90,9 +91,9 @@ def test_at_each_boundary_everything_can_be_lost_held_stopped_or_broken() -> Non
         found = single_faults(REDLOCK.trial(CONTEND))
         first = [fault for fault in found if fault.at == on("alice", "sends", 1)]
     assert {type(fault.step) for fault in first} == {
-        *(Cut, Hold, Delay, Reset, Pause, ClientCrash, Crash, Answers)
+        *(Cut, Hold, Delay, Reset, Pause, ClientCrash, Crash, Answers, FillMemory)
     }
-    assert len(first) == len(set(first)) == 5 * (2 * 5 + 1 + 2 + 1) + 2 + 1 + 1 + 4
+    assert len(first) == len(set(first)) == 5 * (2 * 5 + 1 + 2 + 1) + 2 + 1 + 1 + 1 + 4
     assert {(fault.at.track, fault.at.nth) for fault in found if fault.at} == {
         (each.client, each.nth) for each in there
     }
