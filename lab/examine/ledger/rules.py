@@ -234,6 +234,7 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
     end_ns = max((event["time_ns"] for event in outcome.events), default=0)
     if any(call.ended_ns == NEVER for call in ledger.calls):
         end_ns = max(end_ns, ZERO_NS - START_NS + outcome.trial.horizon_ns)
+    refused = _refused_by_keys(ledger)
     for call in ledger.calls:
         bound_ns = max(call.ttl_ns, outcome.trial.ttl_ns) // 2
         if min(call.ended_ns, end_ns) - call.called_ns > bound_ns and not is_out(outcome, call.client):
@@ -251,11 +252,21 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
             if strange:
                 kind = Breach(PROGRESS, "acquire", MIXES)
                 yield Found(kind, call.ended_ns, call=call, own=strange[0])
-            elif _is_free_for(kept, call) and _keys_refuse_for_ns(ledger, call) <= bound_ns // 2:
+            elif _is_free_for(kept, call) and _keys_refuse_for_ns(ledger, call, refused) <= bound_ns // 2:
                 yield Found(Breach(PROGRESS, "acquire", FAILS), call.ended_ns, call=call)
 
 
-def _keys_refuse_for_ns(ledger: Ledger, call: Call) -> int:
+def _refused_by_keys(ledger: Ledger) -> list[Call]:
+    """The acquires that failed when keys of other leases left no majority free."""
+    return [
+        each
+        for each in ledger.calls
+        if (each.f, each.how) == ("acquire", "fail")
+        and len(ledger.nodes_for(each) - refusing(ledger, each).keys()) < ledger.majority
+    ]
+
+
+def _keys_refuse_for_ns(ledger: Ledger, call: Call, refused: list[Call]) -> int:
     """For how long keys refuse clients around a failure: since the last lease was over, until the next grant.
 
     Whoever asked then would have had to wait without this failure as well. From half of the bound on, the
@@ -270,16 +281,14 @@ def _keys_refuse_for_ns(ledger: Ledger, call: Call) -> int:
         (each.ended_ns for each in asked if each.how == "ok" and each.ended_ns >= call.ended_ns),
         default=NEVER,
     )
-    refused = [
+    around = [
         each
-        for each in asked
-        if since_ns <= each.called_ns < until_ns
-        and each.how == "fail"
-        and len(ledger.nodes_for(each) - refusing(ledger, each).keys()) < ledger.majority
+        for each in refused
+        if each.lease.resource == call.lease.resource and since_ns <= each.called_ns < until_ns
     ]
-    if not refused:
+    if not around:
         return 0
-    return max(each.ended_ns for each in refused) - min(each.called_ns for each in refused)
+    return max(each.ended_ns for each in around) - min(each.called_ns for each in around)
 
 
 def _is_free_for(kept: Kept, call: Call) -> bool:
