@@ -90,7 +90,12 @@ class LedgerRun(TrialRun):
 
     def __init__(self, trial: Trial, wire: Wire, repairs: Repairs) -> None:
         self.ledger, self.repairs = (
-            Ledger(trial.node_names, trial.majority, uses=trial.uses, reentrant=trial.reentrant),
+            Ledger(
+                trial.node_names,
+                trial.majority,
+                uses=0 if trial.replicated else trial.uses,
+                reentrant=trial.reentrant,
+            ),
             repairs,
         )
         self._calls: dict[int, Call | None] = {}
