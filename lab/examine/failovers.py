@@ -1,6 +1,6 @@
 """Schedules in which a replica takes the place of the master, at each moment of a lock's calls.
 
-The master crashes for good, comes back later as a master (nobody has told it), or goes on beside the new one
+The master crashes for good, comes back later and is still a master, or goes on beside the new one
 while Bob cannot reach it. Before that the replicas have all that it acknowledged, or nothing since the call
 at which it happens: replication is asynchronous. Bob asks as soon as there is a new master, and Alice, who
 has known the old one, asks again at the end.
