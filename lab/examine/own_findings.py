@@ -57,7 +57,8 @@ def _over_at_return(outcome: Outcome) -> Iterator[Violation]:
     Only calls that took longer than the lease are looked at, with the time taken off that the client was
     paused for: it may have looked before.
     """
-    if not any(_took_ns(outcome, event) > outcome.trial.longest_ttl_ns for event in outcome.events):
+    longest_ns = outcome.trial.longest_ttl_ns
+    if not any(took_ns > longest_ns for _, took_ns in _successes(outcome)):
         return
     try:
         evidence = Evidence(watched(outcome))
@@ -91,17 +92,17 @@ def _is_long(outcome: Outcome, each: Operation) -> bool:
     return each.ended_ns - each.called_ns - paused_ns > outcome.trial.longest_ttl_ns
 
 
-def _took_ns(outcome: Outcome, event: dict[str, Any]) -> int:
-    """How long a call took that succeeded; 0 for anything else."""
-    if event["type"] != "ok" or event["f"] not in ("acquire", "extend"):
-        return 0
-    called = [
-        other["time_ns"]
-        for other in outcome.events
-        if (other["type"], other["f"], other.get("client")) == ("invoke", event["f"], event["client"])
-        and other["time_ns"] <= event["time_ns"]
-    ]
-    return int(event["time_ns"] - called[-1]) if called else 0
+def _successes(outcome: Outcome) -> Iterator[tuple[dict[str, Any], int]]:
+    """The events of acquires and extensions that succeeded, and how long each call took."""
+    called_ns: dict[tuple[str, str], int] = {}
+    for event in outcome.events:
+        if event["f"] not in ("acquire", "extend"):
+            continue
+        call = event["client"], event["f"]
+        if event["type"] == "invoke":
+            called_ns[call] = event["time_ns"]
+        elif event["type"] == "ok":
+            yield event, event["time_ns"] - called_ns.get(call, event["time_ns"])
 
 
 def _kept_alive(outcome: Outcome) -> Iterator[Violation]:
@@ -211,9 +212,9 @@ def _over_from_the_start(outcome: Outcome) -> Iterator[Violation]:
     """A success with a lease of which nothing is left, of a quick call; no clock was moved."""
     if any(is_a(fault, ClockFault, Pause) for fault in every_fault(outcome.trial)):
         return
-    for event in outcome.events:
-        left_ns = event.get("claimed_ns") if event["type"] == "ok" and event["f"] != "held" else None
-        if left_ns is None or left_ns > 0 or _took_ns(outcome, event) > event["ttl_ns"] // 2:
+    for event, took_ns in _successes(outcome):
+        left_ns = event.get("claimed_ns")
+        if left_ns is None or left_ns > 0 or took_ns > event["ttl_ns"] // 2:
             continue
         what = {"acquire": "acquire", "extend": "extension"}[event["f"]]
         headline = f"{event['client']}'s {what} returned a lease that was already over"

@@ -7,6 +7,7 @@ of type `ClientName`, `NodeName` and `Nodes` are checked against the scenario au
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args
 
@@ -217,22 +218,32 @@ AnyStep = Annotated[StepModel, FromRegistry(_one_of_the_steps)]
 
 def references(model: BaseModel, loc: Loc = ()) -> Iterator[tuple[Literal["client", "node"], Loc, str]]:
     """Every name of a client or a node in `model` and the models in it: what it names, where, the name."""
-    for name, info in type(model).model_fields.items():
+    for name, word, to in _fields_of(type(model)):
         value = getattr(model, name)
-        here = (*loc, info.alias or name)
+        if value is None:
+            continue
+        here = (*loc, word)
         values = (
             [((*here, at), one) for at, one in enumerate(value)]
             if isinstance(value, tuple)
             else [(here, value)]
-        )
-        to = next(
-            (mark.to for mark in _marks(info.metadata, info.annotation) if isinstance(mark, Refers)), None
         )
         for place, one in values:
             if isinstance(one, BaseModel):
                 yield from references(one, place)
             elif to is not None and isinstance(one, str) and not (to == "node" and one == "all"):
                 yield to, place, one
+
+
+@functools.cache
+def _fields_of(model: type[BaseModel]) -> list[tuple[str, str, Literal["client", "node"] | None]]:
+    """The fields of a model: the name, the word in files, and what its text refers to."""
+    found = []
+    for name, info in model.model_fields.items():
+        marks = _marks(info.metadata, info.annotation)
+        to = next((mark.to for mark in marks if isinstance(mark, Refers)), None)
+        found.append((name, info.alias or name, to))
+    return found
 
 
 def _marks(metadata: list[Any], annotation: Any) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from lab.examine.kinds import Kind as LockKind
 from lab.examine.names_of_keys import other_names
 from lab.examine.probes import NotShown, Probes, Profile
 from lab.examine.programs import Setting
+from lab.run import many_runs
 from lab.scenario.files import ordinary_names
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
@@ -67,14 +68,15 @@ def accused(
     items = plan_for(lock, kind, "sim").items[part]
     assert items
     failed = {}
-    for item in items:
-        if names and item.name not in names:
-            continue
-        task = ScenarioTask.of(load_scenario(item.scenario, item.settings), item.scenario)
-        with task.session():
-            row = task(1)
-        if row.exit_code == ExitCode.UNEXPECTED:
-            failed[item.name] = row.reasons
+    with many_runs():  # one session: to begin one goes through all that the process holds
+        for item in items:
+            if names and item.name not in names:
+                continue
+            task = ScenarioTask.of(load_scenario(item.scenario, item.settings), item.scenario)
+            with task.session():
+                row = task(1)
+            if row.exit_code == ExitCode.UNEXPECTED:
+                failed[item.name] = row.reasons
     return failed
 
 
