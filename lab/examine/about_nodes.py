@@ -185,6 +185,9 @@ def silence(probes: Probes, profile: Profile) -> str:
         first(probes.cut(used[len(used) - count :]), ALICE, "acquire") for count in (0, 1, len(used))
     )
     profile.gives_up_ns = took_ns(every)
+    usual_ns, took = took_ns(none), took_ns(one)
+    if one.how == "ok" and usual_ns is not None and took is not None:
+        profile.waits_ns = max(0, took - usual_ns)
     sentence = f"An acquire {_lasts(none)}"
     if len(used) > 1:
         sentence += f"; with {used[-1]} silent it {_lasts(one)}"

@@ -265,14 +265,14 @@ def _elsewhere(setting: Setting, plainest: list[Trial]) -> Iterator[Trial]:
             cuts = [timed_fault(Cut, at_start(), ALICE, names[mine:])]
             cuts.append(timed_fault(Cut, at_start(), BOB, names[: nodes - his]))
             for base in plainest[:3]:
-                yield _hurt(replace(base, nodes=nodes), *cuts)
+                yield hurt(replace(base, nodes=nodes), *cuts)
     if "retry_count" in setting.options:
         most = setting.names[: setting.nodes // 2 + 1]
         lost = timed_fault(Cut, on(ALICE, "sends"), ALICE, most, lasts_ns=SHORT_NS)
         for base in plainest[:TRIED_OFTEN]:
             often = replace(base, options={**base.options, "retry_count": 3})
             yield often
-            yield _hurt(often, lost)
+            yield hurt(often, lost)
 
 
 def _with_one_fault(setting: Setting, kept: list[tuple[Trial, Outcome]], random: Random) -> Iterator[Trial]:
@@ -290,9 +290,9 @@ def _with_one_fault(setting: Setting, kept: list[tuple[Trial, Outcome]], random:
                 continue
             sort = _role(outcome, boundary, at_ns)
             for number, fault in enumerate(_faults_at(boundary, base, setting)):
-                groups.setdefault((sort, number), []).append(_hurt(base, fault))
+                groups.setdefault((sort, number), []).append(hurt(base, fault))
         for number, faults in enumerate(_surroundings(setting)):
-            groups.setdefault((base.tracks[ALICE], number), []).append(_hurt(base, *faults))
+            groups.setdefault((base.tracks[ALICE], number), []).append(hurt(base, *faults))
     yield from _in_turn(groups, random)
 
 
@@ -360,7 +360,7 @@ def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
     yield from found
 
 
-def _hurt(base: Trial, *faults: Timed) -> Trial:
+def hurt(base: Trial, *faults: Timed) -> Trial:
     """A schedule with these faults, each in a track of its own: none waits for another."""
     hurt = dict(base.tracks)
     for fault in faults:

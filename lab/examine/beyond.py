@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.examine.in_between import watched
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Program, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -41,10 +40,10 @@ def beyond(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
     yield from forgetting(setting)
 
 
-def fast_clocks(setting: Setting, lasts_ns: int = LONG_TTL_NS) -> Iterator[Trial]:
+def fast_clocks(setting: Setting) -> Iterator[Trial]:
     """Nodes' clocks run 0.8 % off; each client reaches a majority, with one node in common, or all nodes.
 
-    Bob asks shortly before the end of Alice's lease, which lasts for ``lasts_ns`` by what her lock says.
+    Bob asks shortly before the end of Alice's lease.
     """
     long = setting.with_ttl(LONG_TTL_NS)
     names = setting.names
@@ -52,8 +51,8 @@ def fast_clocks(setting: Setting, lasts_ns: int = LONG_TTL_NS) -> Iterator[Trial
     first, last = names[:majority], names[-majority:]
     shared = tuple(name for name in first if name in last)
     clients: dict[str, tuple[Round, ...]] = {
-        ALICE: (Round(0, lasts_ns * 9985 // 10_000),),
-        BOB: (Round(lasts_ns * 9925 // 10_000, lasts_ns // 100),),
+        ALICE: (Round(0, LONG_TTL_NS * 9985 // 10_000),),
+        BOB: (Round(LONG_TTL_NS * 9925 // 10_000, LONG_TTL_NS // 100),),
     }
     cuts = tuple(
         timed_fault(Cut, at_start(), client, tuple(name for name in names if name not in reached))
@@ -65,18 +64,6 @@ def fast_clocks(setting: Setting, lasts_ns: int = LONG_TTL_NS) -> Iterator[Trial
         yield long.with_clients(clients, (*cuts, *faults), demand=False)
     if cuts:  # one that waits for silent nodes answers too late
         yield long.with_clients(clients, faults, demand=False)
-
-
-def ends_earlier(setting: Setting) -> Iterator[Trial]:
-    """The same where leases end earlier than was asked for: that is no margin if their keys do, too."""
-    alone: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
-    seen = watched(setting.with_ttl(LONG_TTL_NS).with_clients(alone, (), demand=False))
-    for acquire in seen.of(ALICE, "acquire")[:1] if seen is not None else ():
-        claimed_ns = acquire.event.get("claimed_ns") if acquire.how == "ok" else None
-        if claimed_ns is not None:
-            lasts_ns = acquire.ended_ns - acquire.called_ns + claimed_ns
-            if 0 < lasts_ns < LONG_TTL_NS * 997 // 1000:  # or Bob asks at nearly the same time as above
-                yield from fast_clocks(setting, lasts_ns)
 
 
 def client_clocks(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:

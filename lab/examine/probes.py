@@ -52,7 +52,8 @@ class Profile:
     - ``expires``: whether keys end. ``release``: the requests that do it, in words.
     - ``believes_late``: it says that a lease is held when that is over. ``wall_clock``: it reads the wall
       clock. ``watchdog``: it renews leases unasked.
-    - ``gives_up_ns``: after how long an acquire ends if no node answers.
+    - ``gives_up_ns``: after how long an acquire ends if no node answers. ``waits_ns``: by how much longer one
+      takes that is granted though a node is silent.
     - ``margin_ns``: how much longer nodes keep its keys than it claims.
     - ``scripts``: the commands that send scripts, None if there are none.
     - ``ttl_step_ns``: leases are multiples of this.
@@ -71,6 +72,7 @@ class Profile:
     blocking: bool | None = None
     tries: int | None = None
     gives_up_ns: int | None = None
+    waits_ns: int = 0
     token_per: TOKEN_PER | None = None
     token_shared: bool | None = None
     expires: bool | None = None

@@ -17,17 +17,14 @@ from msgspec.structs import replace
 
 from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
-from lab.examine.beyond import ends_earlier, fast_clocks
+from lab.examine.beyond import fast_clocks
 from lab.examine.boundaries import SHORT_NS
-from lab.examine.cancelled_undo import cancelled_undo
 from lab.examine.crossing_extensions import crossing_extensions
+from lab.examine.directed import after_a_first_answer, cancelled_undo, late_answers, lost_majority
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.few_tokens import few_tokens
-from lab.examine.in_between import in_between
 from lab.examine.kinds import Kind
-from lab.examine.late_answers import late_answers
 from lab.examine.long_after import long_after
-from lab.examine.lost_majority import lost_majority
 from lab.examine.other_ttls import other_ttls
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
@@ -95,13 +92,13 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         chain(shared(setting), disjoint(setting)) if kind.quorum else iter(()),
         apart_at_open(setting) if kind.quorum else iter(()),
         away(setting, kind),
-        chain(clocks(setting, profile), fast_clocks(setting), ends_earlier(setting)),
+        chain(clocks(setting, profile), fast_clocks(setting)),
         lost_majority(patient(setting)) if kind.quorum and profile.extends else iter(()),
         crossing_extensions(patient(setting)) if kind.quorum and profile.extends else iter(()),
         outlived(setting) if profile.watchdog else iter(()),
         overtaken(setting) if kind.quorum else iter(()),
         released_late(setting),
-        in_between(setting, fenced=kind.fenced, extends=profile.extends),
+        after_a_first_answer(setting, extends=profile.extends),
         late_answers(setting, extends=profile.extends),
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
         lost_replies(patient(setting), profile),

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lab.errors import UnknownOutcome
 from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
-from lab.examine.seen import Seen
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.scenario.triggers import on
 from lab.search.faults import timed_fault
-from lab.search.runner import run_trial
 from lab.search.trial import Round, Trial
 
 SHORTEST_NS: Final = 70 * MS_NS
@@ -26,10 +23,10 @@ SHORTEST_NS: Final = 70 * MS_NS
 def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
     """Each reply comes just in time: all together when the lease is over, of nodes asked one after the other.
 
-    Of nodes asked at once, when half of the lease is over. How long a lock waits, silent ones show.
+    Of nodes asked at once, when half of the lease is over. How long a lock waits for a node its profile says.
     """
     at_once = not profile.kind.sequential
-    wait_ns = max(_waits_ns(setting), at_once * (profile.gives_up_ns or 0) // (profile.tries or 1))
+    wait_ns = max(profile.waits_ns, at_once * (profile.gives_up_ns or 0) // (profile.tries or 1))
     if not SHORTEST_NS <= wait_ns <= S_NS:
         return
     if at_once:
@@ -81,15 +78,3 @@ def _half_is_over(setting: Setting, wait_ns: int) -> Trial:
         Delay, on(ALICE, "acquire invoke"), ALICE, setting.names, wait_ns * 9 // 10, direction="replies"
     )
     return setting.with_ttl(ttl_ns).with_clients(clients, (slow,))
-
-
-def _waits_ns(setting: Setting) -> int:
-    """How much longer an acquire takes if the last node is silent; 0 if it is not granted then."""
-    turn: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
-    silent = timed_fault(Cut, on(ALICE, "acquire invoke", 2), ALICE, setting.names[-1:])
-    try:
-        seen = Seen(run_trial(setting.with_clients(turn, (silent,), demand=False), watch=True))
-    except UnknownOutcome:
-        return 0
-    took = [each.ended_ns - each.called_ns for each in seen.of(ALICE, "acquire") if each.how == "ok"]
-    return took[1] - took[0] if len(took) > 1 else 0

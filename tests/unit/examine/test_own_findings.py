@@ -52,7 +52,7 @@ def taken_after_its_end(lock: str) -> Trial:
 def first_is_slow(lock: str) -> Trial:
     """Alice reaches three nodes of five, and the first of them answers late, but in time."""
     setting = Setting(lock, {**OPTIONS, "node_timeout": "200ms"})
-    *_, trial, _ = slow_replies(setting, Profile(Kind(True, sequential=True)))
+    *_, trial, _ = slow_replies(setting, Profile(Kind(True, sequential=True), waits_ns=S_NS // 5))
     return trial
 
 

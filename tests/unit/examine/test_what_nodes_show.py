@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from lab.durations import parse_duration_ns
 from lab.examine.beyond import forgetting
 from lab.examine.catalogue import name_of
-from lab.examine.in_between import answers_too_late, in_between, late_extension, slow_requests
+from lab.examine.directed import after_a_first_answer
 from lab.examine.judge import violations
 from lab.examine.keys_that_stay import keys_that_stay
 from lab.examine.ledger.keeping import keep
@@ -79,12 +80,15 @@ def restarted(setting: Setting) -> list[Trial]:
 @pytest.mark.parametrize(
     ("some", "expected"),
     [
-        (lambda: slow_requests(on_one(f"{BROKEN}:FenceDrawnFirst")), ("fence-order", "fence-not-increasing")),
         (
-            lambda: answers_too_late(on_one(f"{BROKEN}:ConfirmedLater"), extends=True),
-            ("false-validity", "late-deadline"),
+            lambda: after_a_first_answer(on_one(f"{BROKEN}:FenceDrawnFirst"), extends=True),
+            ("fence-order", "fence-not-increasing"),
         ),
-        (lambda: late_extension(on_one(f"{BROKEN}:LooksThenProlongs")), ("leak", "extends-others-key")),
+        (lambda: [confirmed_later()], ("false-validity", "late-deadline")),
+        (
+            lambda: after_a_first_answer(on_one(f"{BROKEN}:LooksThenProlongs"), extends=True),
+            ("leak", "extends-others-key"),
+        ),
         (
             lambda: again(on_one(f"{BROKEN}:FreshLeaseAgain"), counted=True)[1],
             ("false-validity", "late-deadline"),
@@ -112,14 +116,14 @@ def test_it_is_found_with_its_cause_and_nothing_else(some: object, expected: tup
 )
 def test_a_correct_lock_on_one_node_is_not_accused(lock: str) -> None:
     setting = on_one(lock) if lock == "single" else Setting(lock, {}, 1)
-    assert found(in_between(setting, fenced=True, extends=True)) == set()
+    assert found(after_a_first_answer(setting, extends=True)) == set()
     assert found(restarted(setting)) == set()
 
 
 @pytest.mark.parametrize("lock", ["redlock", "redlock-fenced", f"{LOCKS}.in_turn:InTurn"])
 def test_a_correct_lock_on_several_nodes_is_not_accused(lock: str) -> None:
     setting = Setting(lock, OPTIONS)
-    assert found(in_between(setting, fenced=True, extends=True)) == set()
+    assert found(after_a_first_answer(setting, extends=True)) == set()
     assert found([*shared(setting), one_node_away(lock), *restarted(setting)]) == set()
 
 
@@ -133,7 +137,12 @@ def test_a_client_may_take_a_lock_again_that_counts() -> None:
 
 
 def confirmed_later() -> Trial:
-    return next(answers_too_late(on_one(f"{BROKEN}:ConfirmedLater"), extends=False))
+    """The replies to Alice's second acquire come when she has just stopped waiting for them."""
+    setting = on_one(f"{BROKEN}:ConfirmedLater")
+    late_ns = parse_duration_ns(str(OPTIONS["node_timeout"])) + S_NS // 100
+    late = timed_fault(Hold, on(ALICE, "acquire invoke", 2), ALICE, ("A",), 0, late_ns, "replies")
+    turn = Round(0, S_NS // 100)
+    return setting.with_clients({ALICE: (turn, turn), BOB: (Round(S_NS, S_NS),)}, (late,))
 
 
 def test_a_claim_is_compared_with_what_the_nodes_keep() -> None:
@@ -170,7 +179,8 @@ def test_a_node_that_is_down_may_have_the_key() -> None:
 
 
 def test_the_overtaken_grant_is_undecided_for_the_checker() -> None:
-    shown = [run_trial(each) for each in slow_requests(on_one(f"{BROKEN}:FenceDrawnFirst"))]
+    some = after_a_first_answer(on_one(f"{BROKEN}:FenceDrawnFirst"), extends=False)
+    shown = [run_trial(each) for each in some]
     fenced = [each for each in shown if "fence-order" in all_violations(each)]
     assert fenced
     assert all("fence-order" not in violations(each) for each in fenced)

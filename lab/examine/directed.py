@@ -1,0 +1,199 @@
+"""Situations whose actions wait for events: what one client does, and the ends of faults, follow the other.
+
+Nothing here is computed from a run of the lock: a lock that is slow, asks again, or gives up early meets the
+same situation at its own pace. What a situation waits for and a lock never does leaves a plain schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from lab.examine.anchored import MOMENT_NS, hurt
+from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.hold import Hold
+from lab.scenario.steps import Acquire, Check, Extend, Read, Release, Write
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
+from lab.search.as_tracks import action
+from lab.search.faults import timed_fault
+from lab.search.trial import CLIENTS, Trial
+
+CAROL: Final = CLIENTS[2]
+UNDO_TTL_NS: Final = 10 * S_NS
+"""Who is kept out by a key that stays waits for most of it: for longer than a free lock may be refused."""
+SLOWER_NS: Final = 15 * MS_NS
+"""By so much each request is slower of who is cancelled, so that this happens while one is under way."""
+SENDINGS: Final = range(2, 7)
+"""At which of a client's sendings its acquire is cancelled; at the first it has set nothing yet."""
+THINKS_NS: Final = 4 * S_NS
+"""How long a client computes before its extension, and after it."""
+FIRST_NS: Final = MOMENT_NS // 2
+"""So long after a call its first requests are under way, and no answer has come."""
+BRIEF_NS: Final = 60 * MS_NS
+"""How long a request of an acquire is under way: less than the time-outs for a node of most locks."""
+ANSWERED_NS: Final = 5 * MS_NS
+"""How long a client waits yet for what it asked last, when answers to older requests come."""
+
+
+def after_a_first_answer(setting: Setting, *, extends: bool) -> Iterator[Trial]:
+    """What Alice sends in a call after the first answer arrives in the lease of Bob; then Carol asks.
+
+    It rests on an answer that is out of date by then. Bob lets his lease run out; Carol insists from before
+    its end on: she is granted the lock too early where his key was deleted, and too late where it was
+    prolonged.
+    """
+    ttl_ns = setting.ttl_ns
+    yield from _slow_acquire(setting)
+    insists: dict[str, Any] = {"insist_ns": 3 * ttl_ns, "pause_ns": ttl_ns // 20}
+    for f in ("extend", "release") if extends else ("release",):
+        hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10))]
+        if f == "extend":
+            hers += [action(Extend, after(ttl_ns // 10)), *_write(ttl_ns * 12 // 10)]
+        else:
+            hers += [*_write(ttl_ns // 10), action(Release)]
+        called = on(ALICE, f"{f} invoke", 1 if f == "extend" else 2)
+        late = timed_fault(Hold, later(called, FIRST_NS), ALICE, setting.names, direction="requests")
+        late = late.model_copy(update={"until": on(BOB, "granted", after_ns=ttl_ns * 7 // 10)})
+        tracks = {
+            ALICE: hers,
+            BOB: [action(Acquire, later(called, ttl_ns // 50), **insists), *_write(ttl_ns * 9 // 10)],
+            CAROL: [
+                action(Acquire, on(BOB, "granted", after_ns=ttl_ns * 3 // 4), **insists),
+                *(*_write(ttl_ns // 10), action(Release)),
+            ],
+        }
+        yield hurt(_told(setting, tracks), late)
+
+
+def _slow_acquire(setting: Setting) -> Iterator[Trial]:
+    """The same in an acquire, which waits for answers so long; Bob holds the lock, or has given it back."""
+    ttl_ns, called = setting.ttl_ns, on(ALICE, "acquire invoke", 2)
+    hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10)), *_write(ttl_ns // 10)]
+    asks = action(Acquire, later(called, 5 * MOMENT_NS))
+    slow = timed_fault(Hold, later(called, FIRST_NS), ALICE, setting.names, 0, BRIEF_NS, "requests")
+    for his in ([asks, *_write(ttl_ns // 2)], [asks, action(Read), action(Write), action(Release)]):
+        yield hurt(_told(setting, {ALICE: [*hers, action(Release)], BOB: his}), slow)
+
+
+def late_answers(setting: Setting, *, extends: bool) -> Iterator[Trial]:
+    """Answers come long after Alice stopped waiting for them, while she waits for others; Bob has the lock.
+
+    A client library that goes on using the connection takes each of them for the answer to a later request.
+    """
+    ttl_ns = setting.ttl_ns
+    turn = [action(Acquire), *([action(Extend)] if extends else []), action(Release)]
+    hers = [*turn, action(Acquire, after(ttl_ns // 10)), *turn[1:]]
+    hers += [action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 100)), *_write(ttl_ns // 10)]
+    hers.append(action(Release))
+    asks = on(ALICE, "release returns", 2, after_ns=ttl_ns // 50)
+    his = [action(Acquire, asks, insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 20), *_write(ttl_ns * 8 // 10)]
+    his.append(action(Release))
+    come = on(ALICE, "acquire invoke", 3, after_ns=ANSWERED_NS)
+    for f in ("acquire", "extend", "release") if extends else ("acquire", "release"):
+        silent = timed_fault(Hold, on(ALICE, f"{f} invoke", 2), ALICE, setting.names, direction="replies")
+        silent = silent.model_copy(update={"until": come})
+        yield hurt(_told(setting, {ALICE: hers, BOB: his}), silent)
+
+
+def cancelled_undo(setting: Setting) -> Iterator[Trial]:
+    """Alice's acquire is cancelled while it undoes what it has set, as a time-out around it does.
+
+    Bob holds a majority, so that Alice is granted a minority and undoes that. No packet of hers is lost, and
+    all that she has set was answered before. Carol reaches neither of Bob's first nodes: a key that Alice
+    left on the last ones keeps the lock from her. One for each of Alice's sendings.
+    """
+    setting = setting.with_ttl(UNDO_TTL_NS)
+    ttl_ns, names, some = setting.ttl_ns, setting.names, (setting.nodes - 1) // 2
+    for nth in SENDINGS if some else ():
+        cancel = on(ALICE, SENDS, nth, after_ns=SLOWER_NS // 2)
+        tracks = {
+            ALICE: [
+                action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 10), cancel=cancel),
+                action(Release, if_granted=True),
+            ],
+            BOB: [action(Acquire), action(Release, after(ttl_ns * 15 // 100))],
+            CAROL: [
+                action(Acquire, on(BOB, "released", after_ns=ttl_ns // 10), insist_ns=2 * ttl_ns),
+                action(Release),
+            ],
+        }
+        yield hurt(
+            _told(setting, tracks),
+            timed_fault(Cut, at_start(), BOB, names[len(names) - some :]),
+            timed_fault(Cut, at_start(), CAROL, names[:some]),
+            timed_fault(
+                Delay, on(ALICE, "acquire invoke"), ALICE, names, SLOWER_NS, ttl_ns // 10, "requests"
+            ),
+        )
+
+
+def lost_majority(setting: Setting) -> Iterator[Trial]:
+    """An extension finds no majority while the lease is good.
+
+    A minority of the nodes is away when Alice takes the lock, and comes back without her key. One more goes
+    before she extends, and comes back after that. Bob insists then: he is granted the lock where her keys
+    were deleted, and, where she was told that her lease was extended, when its first term is over.
+    """
+    ttl_ns, names = setting.ttl_ns, setting.names
+    some = (len(names) - 1) // 2
+    if not some:
+        return
+    first, second = names[len(names) - some :], names[len(names) - some - 1 : len(names) - some]
+    over = on(ALICE, "extend returns", after_ns=THINKS_NS // 4)
+    tracks = {
+        ALICE: [
+            action(Acquire, after(S_NS // 10)),  # what she sends is not under way when nodes go
+            *(action(Read), action(Extend, after(THINKS_NS))),
+            *(_write(THINKS_NS) + _write(ttl_ns * 14 // 10)),
+            action(Release),
+        ],
+        BOB: [
+            action(
+                Acquire,
+                later(over, THINKS_NS // 2),
+                insist_ns=2 * ttl_ns,
+                pause_ns=ttl_ns // 20,
+            ),
+            *(*_write(THINKS_NS), action(Release)),
+        ],
+    }
+    away = (
+        (first, at_start(), on(ALICE, "granted", after_ns=THINKS_NS // 4)),
+        (second, on(ALICE, "granted", after_ns=THINKS_NS // 2), over),
+    )
+    for down in (True, False):
+        yield hurt(
+            _told(setting, tracks),
+            *(each for nodes, at, until in away for each in _away(nodes, at, until, down=down)),
+        )
+
+
+def _away(nodes: tuple[str, ...], at: Trigger, until: Trigger, *, down: bool) -> Iterator[Timed]:
+    """These nodes are down, or they and Alice do not hear each other."""
+    if down:
+        faults = [timed_fault(Crash, at, nodes=(name,)) for name in nodes]
+    else:
+        faults = [timed_fault(Cut, at, ALICE, nodes)]
+    for fault in faults:
+        yield fault.model_copy(update={"until": until})
+
+
+def later(event: Trigger, after_ns: int) -> Trigger:
+    """So long after an event."""
+    return event.model_copy(update={"after_ns": after_ns})
+
+
+def _write(held_ns: int) -> list[Timed]:
+    """Compute for so long under the lease, and write if it is held still."""
+    return [action(Read), action(Check, after(held_ns)), action(Write, if_checked=True)]
+
+
+def _told(setting: Setting, tracks: dict[str, list[Timed]]) -> Trial:
+    base = setting.with_clients(dict.fromkeys(tracks, ()), demand=False)
+    return replace(base, tracks={name: tuple(track) for name, track in tracks.items()})
