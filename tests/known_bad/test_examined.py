@@ -38,6 +38,8 @@ SOON = (
     "extends-where-granted",
 )
 """Those that take a few seconds, and are part of the full run."""
+LATE = ("one-token-for-all-tries",)
+"""Those that take thousands of schedules."""
 EVERY = 5
 """Of so many others one is part of the full run; all of them are examined with ``--slow``."""
 FIRST = ("redlock",)
@@ -95,7 +97,8 @@ def marks_of(at: int, name: str) -> tuple[pytest.MarkDecorator, ...]:
     """When a broken lock is examined: always, in the full run, or on demand."""
     if name in QUICK:
         return ()
-    return (pytest.mark.full if at % EVERY == 0 or name in SOON else pytest.mark.slow,)
+    often = (at % EVERY == 0 or name in SOON) and name not in LATE
+    return (pytest.mark.full if often else pytest.mark.slow,)
 
 
 @pytest.mark.parametrize(

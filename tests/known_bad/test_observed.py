@@ -38,10 +38,10 @@ def test_a_lease_is_observed_if_its_key_never_expires_and_is_replaced_all_the_sa
 @pytest.mark.full
 @pytest.mark.parametrize("lock", ["observed-lease", f"{LOCKS}:Watches", f"{LOCKS}:WaitsInside"])
 def test_a_correct_one_is_not_accused_of_keeping_its_key(lock: str) -> None:
-    found = examined(lock, 1600)
+    found = examined(lock, 800)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert found.reference == "observed-lease"
-    assert found.schedules >= 1600
+    assert found.schedules >= 800
 
 
 @pytest.mark.full
