@@ -19,7 +19,6 @@ lock can be imported there: the caller's clocks, threads, event loop and signals
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -246,10 +245,7 @@ class Lab:
         asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs, **more)
         below = self.out / examinations.directory_for(name, seed).name
         directory = below if out is None else self.cwd / out
-        command = shlex.join(["lab", "test", name, "--budget", budget, "--seed", str(seed)])
-        if schedules is not None:
-            command += f" --schedules {schedules}"
-        return self.call(examinations.test, asked, directory, command, lock=lock)
+        return self.call(examinations.test, asked, directory, asked.command, lock=lock)
 
     def call(self, function: Callable[..., T], *arguments: Any, lock: LockName | None = None) -> T:
         """Call any function of the lab's modules in a process of its own.

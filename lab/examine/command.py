@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -47,6 +48,14 @@ LAG: Final = 32
 """So many trials later a new state counts in what is drawn: meanwhile other cores run the ones between."""
 
 
+OF_COMMAND_LINE: Final = {
+    **{name: f"--{name}" for name in ("nodes", "replicas", "schedules", "repeat", "jobs", "server", "dask")},
+    "keys": "--key",
+    "strict": "--strict",
+}
+"""The options of ``lab test`` that are given only where they are not as usual, by the argument."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """The arguments of ``lab test``, as they were given; durations with their units."""
@@ -73,6 +82,19 @@ class Asked:
     """How many replicas the lock's one master has; 0: nodes are independent."""
     schedules: int | None = None
     """How many schedules are tried at most; the same ones however fast the machine is."""
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for the same."""
+        usual = Asked(self.lock)
+        words = ["lab", "test", self.lock, "--budget", self.budget, "--seed", str(self.seed)]
+        for name, option in OF_COMMAND_LINE.items():
+            value = getattr(self, name)
+            if value != getattr(usual, name):
+                words += [option] if value is True else [option, str(value)]
+        for name, value in self.options:
+            words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        return shlex.join(words)
 
     @property
     def budget_s(self) -> float:
