@@ -106,12 +106,18 @@ class Lab:
         return runs.figure(self.cwd / target, kind, None if out is None else self.cwd / out)
 
     def scenarios(
-        self, *, libraries: bool = False, consensus: bool = False, sentinel: bool = False
+        self,
+        *,
+        libraries: bool = False,
+        consensus: bool = False,
+        sentinel: bool = False,
+        cluster: bool = False,
     ) -> list[dict[str, Any]]:
         """The scenarios that come with the lab, as in ``lab list --json``."""
         from lab.api.scenarios import summaries
 
-        wanted = {"libraries": libraries, "consensus": consensus, "sentinel": sentinel}
+        servers = {"consensus": consensus, "sentinel": sentinel, "cluster": cluster}
+        wanted = {"libraries": libraries, **servers}
         about = next((word for word, is_wanted in wanted.items() if is_wanted), None)
         found: list[dict[str, Any]] = msgspec.to_builtins(summaries(about))
         return found

@@ -13,7 +13,7 @@ from lab.drivers import PREFIX, is_driver
 from lab.drivers.place import place_for
 from lab.drivers.registry import row
 from lab.errors import LabError
-from lab.locks import asks_sentinels, lock_class, service_of
+from lab.locks import lacks_around, lock_class, service_of
 from lab.run.lock_properties import properties_of
 from lab.scenario.load import load_scenario
 from lab.scenario.outcomes import actions
@@ -35,8 +35,8 @@ def _why_not(item: Item) -> str:
     service, nodes = service_of(lock), scenario.cluster.nodes
     if service != scenario.cluster.service:
         return f"a lock on {service}, and the nodes of this scenario are {scenario.cluster.service}"
-    if asks_sentinels(lock) and not scenario.cluster.sentinels:
-        return "a lock that asks Sentinels, and this scenario has none"
+    if (lack := lacks_around(lock, scenario.cluster.around)) is not None:
+        return f"a lock that {lack[0]}"
     used = _nodes_used(lock)
     if used is not None and used < nodes:
         return f"a lock on {_count(used)}, and this scenario has {_count(nodes)}"

@@ -31,12 +31,16 @@ def list_scenarios(
         typer.Option("--consensus", help="List those about etcd, ZooKeeper and Postgres instead."),
     ] = False,
     sentinel: Annotated[bool, typer.Option("--sentinel", help="List those about Sentinel instead.")] = False,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="List those about Redis Cluster instead.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """List the scenarios that come with the lab, or the claims that they test; or print one."""
     from lab.api import scenarios
 
-    sets = {"--libraries": libraries, "--consensus": consensus, "--sentinel": sentinel}
+    servers = {"--consensus": consensus, "--sentinel": sentinel, "--cluster": cluster}
+    sets = {"--libraries": libraries, **servers}
     exclude({"a scenario": name is not None, "--schema": schema, "--claims": claims, **sets})
     if name is not None:
         sys.stdout.write(scenarios.text_of(name))

@@ -28,7 +28,7 @@ from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations
 from lab.examine.tried import tried
-from lab.locks import lock_class, margin_ns, refuse_without_sentinels
+from lab.locks import lock_class, margin_ns, refuse_alone
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
 from lab.search.branches import LockCode, noted
@@ -120,7 +120,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         modelled(asked.server, "--server")
         check_servers_of_replays(asked.lock, asked.server)
     must_run_in_virtual_time(asked.lock)
-    refuse_without_sentinels(asked.lock, "lab test")
+    refuse_alone(asked.lock, "lab test")
     lock_class(asked.lock)
     options = {**options_for(asked.lock), **dict(asked.options)}
     notes = partial(noted, asked.lock)

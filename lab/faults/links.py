@@ -65,7 +65,8 @@ class LinkStep(StepModel):
     """A step on links: of a client to nodes or the store, or between two nodes.
 
     Links between nodes are those from a replica to its master, and those between the servers of one service.
-    With Sentinels there is a link between any two servers, and `node` and `nodes` name several at once.
+    With Sentinels, and in a Redis Cluster, there is a link between any two servers, and `node` and `nodes`
+    name several at once.
     """
 
     model_config = ConfigDict(json_schema_extra=_one_shape)
@@ -145,16 +146,15 @@ class LinkStep(StepModel):
             if (self.node, other) not in shape.links:
                 yield ("node",), self._no_link_to(other or "", state)
                 return
-        if (shape.service != "redis" or shape.sentinels) and not self.fits_servers:
-            servers = "servers under Sentinel" if shape.sentinels else f"servers of {shape.service}"
-            seen = f"the links between {servers} can be cut only, and in both directions"
+        if shape.servers and not self.fits_servers:
+            seen = f"the links between {shape.servers} can be cut only, and in both directions"
             yield ("node",), problem(seen, f"{{cut: {{node: {self.node}, from: {others[0]}}}}}")
 
     def _no_link_to(self, other: str, state: StepState) -> PydanticCustomError:
         shape = state.shape
         pairs = " or ".join(f"{{node: {one}, from: {another}}}" for one, another in shape.links[:3])
         seen = f"there is no link from {self.node} to {other}"
-        if shape.service == "redis" and not shape.sentinels:
+        if not shape.servers:
             seen = f"{self.node} is no replica of {other}, so there is no link between them"
         return problem(seen, pairs or "a cluster with replicas, like {B: A}")
 

@@ -89,6 +89,8 @@ class Nemesis:
         """By node, the task beside the steps that restarts it after a delay."""
         self.under_way: list[str] = []
         """The keys of the faults that are being injected."""
+        self.receipts: list[tuple[str, Mapping[str, Any]]] = []
+        """What was recorded so far: the keys of faults and ends, and their evidence."""
         self.hurry = asyncio.Event()
         """Set after the last step: delays are cut short."""
 
@@ -196,6 +198,7 @@ class Nemesis:
         except UnknownOutcome as error:
             self._history.write("nemesis", "fail", f, **about, error=error.seen)
             raise
+        self.receipts.append((f, receipt.evidence))
         kind = "ok" if receipt.confirmed else "fail"
         self._history.write("nemesis", kind, f, **about, receipt=dict(receipt.evidence))
         return fault_id, receipt

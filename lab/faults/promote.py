@@ -46,7 +46,13 @@ class Promote(Fault):
 
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a node that is no replica, or down."""
-        if state.shape.sentinels:
+        if state.shape.sharded:
+            hint = "a node of a Redis Cluster decides for itself what it replicates"
+            yield (
+                ("node",),
+                problem(f"{self.node} is in a Redis Cluster", f"failover: {{by: {self.node}}}", hint),
+            )
+        elif state.shape.sentinels:
             hint = "a Sentinel would make it a replica again"
             yield ("node",), problem(f"{self.node} is watched by Sentinels", "failover: {by: S1}", hint)
         elif self.node not in state.shape.replicas or self.node in state.promoted:

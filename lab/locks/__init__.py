@@ -24,6 +24,7 @@ BUILT_IN = {
     "plain-del": "lab.locks.careless:PlainDel",
     "failover": "lab.locks.failover:Failover",
     "sentinel": "lab.locks.sentinel:SentinelLock",
+    "cluster": "lab.locks.cluster:ClusterLock",
     "redlock": "lab.locks.redlock:Redlock",
     "redlock-sequential": "lab.locks.redlock:SequentialRedlock",
     "redlock-counter": "lab.locks.counter:CountingRedlock",
@@ -33,6 +34,18 @@ BUILT_IN = {
     "etcd": "lab.locks.etcd:EtcdLock",
     "zookeeper": "lab.locks.zookeeper:ZooKeeperLock",
     "postgres": "lab.locks.postgres:PostgresLock",
+}
+_AROUND: Final = {
+    "sentinels": (
+        "asks Sentinels for the master, and there are none",
+        "a scenario whose cluster has Sentinels: `lab list --sentinel` shows some",
+        "cluster: {nodes: 2, replicas: {B: A}, sentinels: 3}",
+    ),
+    "cluster": (
+        "follows the redirections of a Redis Cluster, and the nodes are none",
+        "a scenario whose nodes are a Redis Cluster: `lab list --cluster` shows some",
+        "cluster: {nodes: 6, replicas: {D: A, E: B, F: C}, sharded: true}",
+    ),
 }
 MUTANT = "mutant:"
 """The prefix of the names of the lab's own broken locks: see ``lab.locks.broken``."""
@@ -187,20 +200,21 @@ def service_of(name: str) -> str:
     return str(getattr(lock_class(name), "service", "redis"))
 
 
-def asks_sentinels(name: str) -> bool:
-    """Whether a lock asks Redis Sentinels for its master. Raises ``LabError`` for an unknown lock."""
-    return bool(getattr(lock_class(name), "asks_sentinels", False))
+def lacks_around(name: str, around: str = "") -> tuple[str, str, str] | None:
+    """What a lock needs that tells it which node to ask, if that is not there (``around``).
+
+    What it does and lacks, what is expected, and a cluster that has it; None: it lacks nothing. Raises
+    ``LabError`` for an unknown lock.
+    """
+    needed = getattr(lock_class(name), "asks", "")
+    return None if needed in ("", around) else _AROUND[needed]
 
 
-def refuse_without_sentinels(name: str, where: str) -> None:
-    """Refuse a lock that asks Redis Sentinels, where there are none. Raises ``LabError``."""
-    if asks_sentinels(name):
-        raise LabError(
-            f"the lock {name} asks Sentinels for the master, and there are none",
-            where=where,
-            expected="a scenario whose cluster has Sentinels: `lab list --sentinel` shows some",
-            hint="cluster: {nodes: 2, replicas: {B: A}, sentinels: 3}",
-        )
+def refuse_alone(name: str, where: str, around: str = "") -> None:
+    """Refuse a lock that asks Sentinels or a Redis Cluster, where there is none. Raises ``LabError``."""
+    if (lack := lacks_around(name, around)) is not None:
+        does, expected, hint = lack
+        raise LabError(f"the lock {name} {does}", where=where, expected=expected, hint=hint)
 
 
 def margin_ns(name: str, ttl_ns: int, options: Options) -> int:

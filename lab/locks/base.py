@@ -149,7 +149,8 @@ class Lock(Protocol):
     needs a request to find out whether a lease is held has the method ``held`` (see ``Asks``).
     ``key: ClassVar[str]``: the pattern of its keys, such as ``"order:{}"``, if it does not take any text.
     ``extends: ClassVar[bool] = False``: it cannot extend a lease.
-    ``asks_sentinels: ClassVar[bool] = True``: it needs Redis Sentinels, ``Surroundings.sentinels``.
+    ``asks: ClassVar[str]``: "sentinels" if it needs Redis Sentinels (``Surroundings.sentinels``), "cluster"
+    if its nodes must be a Redis Cluster.
     """
 
     name: ClassVar[str]

@@ -29,7 +29,7 @@ class SentinelLock(Failover):
     """
 
     name: ClassVar[str] = "sentinel"
-    asks_sentinels: ClassVar[bool] = True
+    asks: ClassVar[str] = "sentinels"
 
     def __init__(
         self,

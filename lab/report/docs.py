@@ -25,7 +25,15 @@ from lab.report.servers import with_servers
 from lab.report.tables import markdown_table
 from lab.report.words import expected_words, verdict_words
 from lab.scenario.claims import claim_rows
-from lab.scenario.files import consensus_names, defect_names, library_names, names, sentinel_names
+from lab.scenario.files import (
+    cluster_names,
+    consensus_names,
+    defect_names,
+    every_name,
+    library_names,
+    names,
+    sentinel_names,
+)
 from lab.scenario.load import LoadedScenario, load_scenario
 
 NOTE: Final = "<!-- Written by `lab.report.docs` from the files themselves: change those, not this page. -->"
@@ -37,8 +45,8 @@ A scenario is a file. Its `source` says who claims it and where, its `why` what 
 `lab list NAME` prints it, `lab run NAME` runs it, `lab demo NAME --on sim` shows it step by step. Beside
 each stands its control, `NAME-control.yaml`: the same scenario without the decisive fault, which must come
 out clean. Those about libraries need the library (`lab drivers install NAME`, with the name in the file's
-`lock`), those about locks by consensus need their servers; neither runs on `sim`. Those about Sentinel run on
-`local`.
+`lock`), those about locks by consensus need their servers; neither runs on `sim`. Those about Sentinel and
+Redis Cluster run on `local`.
 [findings.md](findings.md) says what the findings mean, [claims.md](claims.md) has the claims by number,
 [results.md](results.md) how often each came out as expected."""
 GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
@@ -47,6 +55,7 @@ GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "About libraries": library_names,
     "About locks by consensus": consensus_names,
     "About Redis Sentinel": sentinel_names,
+    "About Redis Cluster": cluster_names,
 }
 """The groups of scenarios, each with what lists its names."""
 
@@ -61,8 +70,7 @@ def pages(gallery: Path | None = None, out: Path | None = None) -> dict[str, str
     Raises:
         LabError: a scenario can't be loaded.
     """
-    every = (*names(), *defect_names(), *library_names(), *consensus_names(), *sentinel_names())
-    loaded = {name: load_scenario(name) for name in every}
+    loaded = {name: load_scenario(name) for name in every_name()}
     scenarios = {name: one for name, one in loaded.items() if not one.scenario.control_of}
     shown = {run.name for run in runs(gallery)} if gallery else set()
     found = {

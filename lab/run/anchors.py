@@ -27,7 +27,7 @@ from lab.scenario.anchors import (
     Synced,
     VoteSplit,
 )
-from lab.substrates.base import LEADER, MASTER, Cluster, Sentinel, SentinelView
+from lab.substrates.base import LEADER, MASTER, Cluster, Reporter, View
 
 POLL_S: Final = 0.005
 
@@ -160,10 +160,13 @@ class Anchors:
 
             case MasterIs():
                 came_now = await self._until(lambda: self._is_master(anchor), timeout_s, once=False)
-                return f"{anchor.master} is the master, by {_sentinels(anchor.by)} and by itself", came_now
+                return (
+                    f"{anchor.master} is the master, by {self._reporters(anchor.by)} and by itself",
+                    came_now,
+                )
             case HeldDown():
                 came_now = await self._until(lambda: self._is_held_down(anchor), timeout_s, once=False)
-                return f"{_sentinels(anchor.by)} hold {anchor.sdown} to be down", came_now
+                return f"{self._reporters(anchor.by)} hold {anchor.sdown} to be down", came_now
             case RoleIs():
                 role = self._until(lambda: self._has_role(anchor.role_of, anchor.role), timeout_s, once=False)
                 return f"{anchor.role_of} says that it is a {anchor.role}", await role
@@ -173,24 +176,30 @@ class Anchors:
                     lambda: self._leads(anchor), timeout_s, once=False
                 )
 
-    def _reports(self, by: str | tuple[str, ...]) -> list[Sentinel]:
-        """The Sentinels of these names; of all those that run."""
-        named = self._cluster.sentinels
+    def _reports(self, by: str | tuple[str, ...]) -> list[Reporter]:
+        """The Sentinels, or nodes of a Redis Cluster, of these names; of all those that run."""
+        named = self._cluster.reporters
         return [one for one in named.values() if (is_running(one) if by == "all" else one.name in by)]
 
+    def _reporters(self, by: str | tuple[str, ...]) -> str:
+        if by != "all":
+            return ", ".join(by)
+        return "all Sentinels" if self._cluster.sentinels else "all nodes"
+
     async def _is_master(self, anchor: MasterIs) -> bool:
-        """Whether these Sentinels name it and it says so."""
+        """Whether these servers name it and it says so."""
         views = await self._views(anchor.by)
         if not views or any(view.master != anchor.master for view in views):
             return False
         return await self._has_role(anchor.master, MASTER)
 
     async def _is_held_down(self, anchor: HeldDown) -> bool:
-        views = await self._views(anchor.by)
+        others = tuple(one.name for one in self._reports(anchor.by) if one.name != anchor.sdown)
+        views = await self._views(others)
         return bool(views) and all(anchor.sdown in view.down for view in views)
 
-    async def _views(self, by: str | tuple[str, ...]) -> list[SentinelView]:
-        """What these Sentinels report; nothing if one of them does not answer."""
+    async def _views(self, by: str | tuple[str, ...]) -> list[View]:
+        """What these servers report; nothing if one of them does not answer."""
         try:
             return await asyncio.gather(*(one.view() for one in self._reports(by)))
         except UnknownOutcome:
@@ -297,10 +306,6 @@ class Anchors:
 
     def _names(self, nodes: str | tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self._cluster.nodes) if nodes == "all" else tuple(nodes)
-
-
-def _sentinels(by: str | tuple[str, ...]) -> str:
-    return "all Sentinels" if by == "all" else ", ".join(by)
 
 
 def _nodes(nodes: str | tuple[str, ...]) -> str:

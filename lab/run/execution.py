@@ -28,18 +28,18 @@ from lab.errors import LabError, LockFailed, UnknownOutcome
 from lab.faults.base import Tolerance
 from lab.faults.links import LinkStep
 from lab.faults.nemesis import Nemesis
-from lab.locks import is_own, refuse_without_sentinels, service_of
+from lab.locks import is_own, refuse_alone, service_of
 from lab.locks.heartbeat import STALL_NS, beat_for, watch_for_stalls
 from lab.processes import allow_open_files
 from lab.run.directory import RunDirectory
 from lab.run.events import Listener, OnEvent, RunEvent
+from lab.run.failover_watch import FailoverWatch
 from lab.run.final_reads import final_reads
 from lab.run.lock_properties import LockProperties, properties_of
 from lab.run.machine_clock import MachineClock
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
 from lab.run.request import Plan
-from lab.run.sentinel_watch import SentinelWatch
 from lab.run.steps import Player, needed_of, needs
 from lab.run.tracks import TrackPlayer
 from lab.run.workload import WorkloadPlayer
@@ -219,6 +219,7 @@ class Run:
                     recorder,
                     self._node_key(key),
                     cut_off=bool(cluster.sentinels),
+                    sharded=self._scenario.cluster.sharded,
                     monitored=Capability.SEE_COMMANDS in substrate(self._plan.substrate).capabilities,
                 )
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
@@ -248,7 +249,7 @@ class Run:
             slack_ns=self._drift_ns + 2 * EPSILON_NS,
             key_of=self._key,
         )
-        watch = SentinelWatch(cluster, nemesis, recorder)
+        watch = FailoverWatch(cluster, nemesis, recorder)
         watch.start()
         playing = asyncio.create_task(self._play(player, cluster, recorder))
         try:
@@ -375,6 +376,7 @@ class Run:
             lock_keys=tuple(map(self._node_key, self._keys)),
             settings=self._scenario.cluster.settings,
             sentinels=_sentinels(self._scenario.cluster),
+            node_timeout_ms=_node_timeout_ms(self._scenario.cluster),
             endpoints=self._scenario.cluster.existing,
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
@@ -410,13 +412,13 @@ class Run:
                 expected=f"a limit of {files} or more",
                 hint=f"ulimit -n {files}, or fewer clients",
             )
-        service = scenario.cluster.service
+        service, sharded = scenario.cluster.service, scenario.cluster.sharded
         asked = needs(step for step in steps if not (isinstance(step, LinkStep) and step.store))
         for capability in sorted(asked):
-            why = refusal(service, capability)
+            why = refusal(service, capability, sharded=sharded)
             if why is not None:
                 raise LabError(
-                    f"nodes of {service} cannot {capability}: {why}",
+                    f"nodes of {'a Redis Cluster' if sharded else service} cannot {capability}: {why}",
                     where=self._loaded.name,
                     hint="lab doctor lists the faults; on Redis nodes all of them can be used",
                 )
@@ -429,8 +431,7 @@ class Run:
                 hint=f"--set cluster.service={wanted}, or another lock",
             )
         server, settings = scenario.cluster.server, scenario.cluster.settings
-        if not scenario.cluster.sentinels:
-            refuse_without_sentinels(scenario.lock.name, f"{self._loaded.name}, key `cluster.sentinels`")
+        refuse_alone(scenario.lock.name, f"{self._loaded.name}, key `cluster`", scenario.cluster.around)
         if service == "redis" and (lack := chosen.lacks(service, needed, server, settings)):
             raise LabError(lack, where=self._loaded.name, hint="lab doctor shows what this machine allows")
 
@@ -470,6 +471,11 @@ def _sentinels(cluster: ScenarioCluster) -> SentinelPlan | None:
         cluster.down_after_ns // NS_PER_MS,
         cluster.failover_timeout_ns // NS_PER_MS,
     )
+
+
+def _node_timeout_ms(cluster: ScenarioCluster) -> int | None:
+    """The node timeout of the Redis Cluster; None: the nodes are none."""
+    return cluster.node_timeout_ns // NS_PER_MS if cluster.sharded else None
 
 
 def _blamed(error: LabError) -> str | None:

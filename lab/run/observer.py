@@ -30,7 +30,7 @@ from lab.run.executed_instead import LOADING, Executed
 from lab.run.monitor import Monitor
 from lab.run.recorder import Recorder
 from lab.scenario.anchors import NOT_SEEN
-from lab.substrates.asked import OF_ANOTHER_TYPE, OWN_KEY
+from lab.substrates.asked import MISSING, OF_ANOTHER_TYPE, OWN_KEY
 
 OBSERVE_TIMEOUT_S = 2.0
 """How long a node may take to answer an observation; a paused one never does."""
@@ -44,11 +44,16 @@ EXECUTED_MAX = 10_000
 """How many commands are kept for anchors: more than steps need, bounded for long workloads."""
 OTHERS_MAX = 1_000
 """How many commands that are not on the key are kept, for the error of an anchor that is never observed."""
-NOT_A_CLIENTS = OWN_COMMANDS | {"DBSIZE", "PUBLISH", "REPLICAOF", "CONFIG", "SHUTDOWN", "DEBUG", "REPLCONF"}
+NOT_A_CLIENTS = OWN_COMMANDS | {
+    *("DBSIZE", "PUBLISH", "REPLICAOF", "CONFIG", "SHUTDOWN", "DEBUG", "REPLCONF"),
+    *("CLUSTER", "READONLY", "ASKING"),
+}
 """Commands that the lab itself sends too, so that they are not known to be a client's."""
 SCRIPTS = frozenset({"EVAL", "EVALSHA", "FCALL"})
 SHOWN_MAX = 200
 """How many characters of a command are kept."""
+ELSEWHERE = ("MOVED ", "ASK ")
+"""How the errors of a node of a Redis Cluster begin if another node serves the slot of the key, or has it."""
 MARK = "look-"
 """The argument of the last command of each observation, which shows in MONITOR what came before it."""
 
@@ -73,9 +78,10 @@ class NodeWatch:
         node_key: str,
         *,
         cut_off: bool = False,
+        sharded: bool = False,
         monitored: bool = True,
     ) -> None:
-        self._cut_off, self._monitored = cut_off, monitored
+        self._cut_off, self._sharded, self._monitored = cut_off, sharded, monitored
         self._run_id = ""
         self.node = node.name
         self._key = key
@@ -155,7 +161,7 @@ class NodeWatch:
         finally:
             if commands and not answered:
                 self._record("key-touched", seen_ns, value={"commands": list(commands)})
-        token = value.decode(errors="replace") if isinstance(value, bytes) and left_ms != -2 else None
+        token = value.decode(errors="replace") if isinstance(value, bytes) and left_ms != MISSING else None
         left_ns = int(left_ms) * 1_000_000 if token is not None and left_ms >= 0 else None
         f = "key-observed" if token == self.token else "key-set" if token is not None else "key-deleted"
         self._record(
@@ -178,20 +184,24 @@ class NodeWatch:
 
         ``asyncio.gather`` would raise that also if it is cancelled at the same time, and nobody would be.
         """
-        asked = [
-            self._channel.post("GET", self._node_key),
-            self._channel.post("PTTL", self._node_key),
-            self._channel.post("PING", f"{MARK}{number}"),
-        ]
+        looks: list[tuple[str, ...]] = [("GET", self._node_key), ("PTTL", self._node_key)]
+        if self._sharded:  # what a replica has, and a master that a slot is being moved to
+            looks = [("READONLY",), *(words for look in looks for words in (("ASKING",), look))]
+        asked = [self._channel.post(*words) for words in (*looks, ("PING", f"{MARK}{number}"))]
         try:
             await asyncio.wait(asked)
         finally:
             for reply in asked:
                 reply.cancel()
         errors = [error for error in (reply.exception() for reply in asked) if error is not None]
+        if errors and all(str(error).startswith(ELSEWHERE) for error in errors):
+            return None, MISSING
         if errors:
             raise errors[0]
-        return asked[0].result(), asked[1].result()
+        value, left_ms = (
+            reply.result() for reply, words in zip(asked, looks, strict=False) if len(words) > 1
+        )
+        return value, left_ms
 
     async def _observe_other_type(self) -> KeyState | None:
         """Whether a key is there that is no string: whose it is, it does not say."""
@@ -201,7 +211,7 @@ class NodeWatch:
         except (TimeoutError, NodeError):
             return None
         left = int(left_ms) if isinstance(left_ms, int) else -1
-        return KeyState(left != -2, left * 1_000_000 if left >= 0 else None)
+        return KeyState(left != MISSING, left * 1_000_000 if left >= 0 else None)
 
     def _record(self, f: str, time_ns: int | None, **fields: Any) -> None:
         if not self._monitored:  # between two looks anything may have happened, so they show no presence
@@ -302,6 +312,8 @@ class Observer:
     """Watches the lock's key on all nodes; ``node_key`` is its name there.
 
     ``cut_off``: somebody may end connections to nodes that run on, as Sentinel does in a failover.
+    ``sharded``: the nodes are a Redis Cluster. One that does not serve the slot of the key, and replicates
+    nobody who does, has no key.
     Nodes that are not ``monitored`` are looked at when an anchor asks for it, and nothing of it is recorded.
     """
 
@@ -313,6 +325,7 @@ class Observer:
         node_key: str | None = None,
         *,
         cut_off: bool = False,
+        sharded: bool = False,
         monitored: bool = True,
     ) -> None:
         self.node_key = node_key or key
@@ -325,6 +338,7 @@ class Observer:
                 self._changed.set,
                 self.node_key,
                 cut_off=cut_off,
+                sharded=sharded,
                 monitored=monitored,
             )
             for node in nodes

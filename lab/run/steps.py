@@ -342,6 +342,8 @@ def needed_of(scenario: Scenario) -> frozenset[Capability]:
     copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
     if scenario.cluster.sentinels:
         copies.add(Capability.SENTINELS)
+    if scenario.cluster.sharded:
+        copies.add(Capability.REDIS_CLUSTER)
     apart = any(isinstance(step, LinkStep) and step.node for step in scenario.every_step)
     peers = {Capability.CUT_PEERS} if others and apart else set()
     heard = any(each.operation == SENDS for timed in scenario.every_timed for each in timed.triggers)

@@ -168,26 +168,29 @@ class Leads(Model):
 
 
 class MasterIs(Model):
-    """The Sentinels name this node as the master, and it says of itself that it is one."""
+    """The Sentinels name this node as the master, and it says of itself that it is one.
+
+    In a Redis Cluster: its nodes name it as the one that serves the slot of the lock's key.
+    """
 
     KEY: ClassVar[str] = "master"
 
     master: NodeName
     """The node that must be the master."""
     by: Nodes = "all"
-    """The Sentinels that must name it; "all" are those that run."""
+    """The Sentinels, or the nodes of a Redis Cluster, that must name it; "all" are those that run."""
     within_ns: Within = WITHIN_NS
 
 
 class HeldDown(Model):
-    """The Sentinels hold this server to be down, each by itself (`+sdown`)."""
+    """The Sentinels, or the nodes of a Redis Cluster, hold this server to be down, each by itself."""
 
     KEY: ClassVar[str] = "sdown"
 
     sdown: NodeName
     """The node or Sentinel that is held to be down."""
     by: Nodes = "all"
-    """The Sentinels that must hold it to be down; "all" are those that run."""
+    """The Sentinels, or the nodes, that must hold it to be down; "all" are those that run, without itself."""
     within_ns: Within = WITHIN_NS
 
 

@@ -20,7 +20,7 @@ _PROCESS: Final = "the lab starts and ends the process, and reads its output"
 _REPLICATION: Final = "cluster.replicas says who replicates whom, over links that faults can cut"
 _SYNC: Final = "the lab lets replicas synchronise at once and without a file"
 _ACCESS: Final = "clients and the lab connect without a password, on loopback or the run's own network"
-_KIND: Final = "nodes are single servers; there is no cluster and no Sentinel"
+_KIND: Final = "cluster.sharded makes the nodes a Redis Cluster, and cluster.sentinels starts Sentinels"
 _OWNED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("appendonly",), _PERSISTENCE),
     **dict.fromkeys(("save",), "cluster.save has the save points, with persistence: rdb"),

@@ -26,6 +26,9 @@ CONSENSUS: Final = "consensus"
 SENTINEL: Final = "sentinel"
 """The subdirectory of scenarios with Redis Sentinel, which not every substrate runs."""
 
+CLUSTER: Final = "cluster"
+"""The subdirectory of scenarios with a Redis Cluster, which not every substrate runs."""
+
 DEFECTS: Final = "defects"
 """The subdirectory of scenarios that a correct lock passes and one with a defect does not.
 
@@ -53,6 +56,11 @@ def sentinel_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (scenario_dir() / SENTINEL).glob("*.yaml")))
 
 
+def cluster_names() -> tuple[str, ...]:
+    """The scenarios with a Redis Cluster, sorted by name."""
+    return tuple(sorted(path.stem for path in (scenario_dir() / CLUSTER).glob("*.yaml")))
+
+
 def defect_names() -> tuple[str, ...]:
     """The scenarios that a correct lock passes and one with a defect does not, sorted by name."""
     return tuple(sorted(path.stem for path in (scenario_dir() / DEFECTS).glob("*.yaml")))
@@ -63,6 +71,12 @@ def ordinary_names() -> tuple[str, ...]:
     return tuple(sorted((*names(), *defect_names())))
 
 
+def every_name() -> tuple[str, ...]:
+    """All scenarios that come with the lab."""
+    of_servers = (*consensus_names(), *sentinel_names(), *cluster_names())
+    return (*names(), *defect_names(), *library_names(), *of_servers)
+
+
 def shipped(name: str) -> Path:
     """The file of a scenario that comes with the lab; where it would be, if there is none."""
     return _shipped(name) or scenario_dir() / f"{name}.yaml"
@@ -71,7 +85,7 @@ def shipped(name: str) -> Path:
 def _shipped(name: str) -> Path | None:
     if name != Path(name).name:
         return None
-    places = ("", DEFECTS, LIBRARIES, CONSENSUS, SENTINEL)
+    places = ("", DEFECTS, LIBRARIES, CONSENSUS, SENTINEL, CLUSTER)
     files = (scenario_dir() / within / f"{name}.yaml" for within in places)
     return next((file for file in files if _is_file(file)), None)
 
@@ -88,7 +102,7 @@ def find(path_or_name: str | Path) -> Path:
     file = _shipped(text)
     if file is not None:
         return file
-    known = (*names(), *defect_names(), *library_names(), *consensus_names(), *sentinel_names())
+    known = every_name()
     near = difflib.get_close_matches(text.casefold(), known, n=3)
     asked = f"did you mean {choice(map(shown, near))}? " if near else ""
     raise LabError(

@@ -46,6 +46,7 @@ class ClusterShape:
     service: str = "redis"
     config: Mapping[str, str] = field(default_factory=dict)
     sentinels: tuple[str, ...] = ()
+    sharded: bool = False
 
     @classmethod
     def of(cls, cluster: Cluster) -> ClusterShape:
@@ -57,15 +58,30 @@ class ClusterShape:
             cluster.service,
             cluster.config,
             cluster.sentinel_names,
+            cluster.sharded,
         )
+
+    @property
+    def servers(self) -> str:
+        """The servers that have a link between any two of them, in words; empty if there are none."""
+        if self.service != "redis":
+            return f"servers of {self.service}"
+        if self.sentinels:
+            return "servers under Sentinel"
+        return "nodes of a Redis Cluster" if self.sharded else ""
+
+    @property
+    def reporters(self) -> tuple[str, ...]:
+        """Those who report which node is the master."""
+        return self.nodes if self.sharded else self.sentinels
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
         """The links between servers: from a replica to its master, or between any two of them.
 
-        With Sentinels, which node replicates which other one changes during the run.
+        With Sentinels, or in a Redis Cluster, which node replicates which other one changes during the run.
         """
-        if self.service == "redis" and not self.sentinels:
+        if not self.servers:
             return replication_links(self.replicas)
         return tuple(permutations((*self.nodes, *self.sentinels), 2))
 
@@ -207,11 +223,11 @@ def _in_failover_anchor(anchor: MasterIs | HeldDown | RoleIs, shape: ClusterShap
     if isinstance(anchor, RoleIs):
         if shape.service != "redis":
             yield ("role_of",), problem(f"a server of {shape.service} is no Redis", "Redis nodes")
-    elif not shape.sentinels:
-        expected = "a cluster with Sentinels, like sentinels: 3"
+    elif not shape.reporters:
+        expected = "a cluster with Sentinels, like sentinels: 3, or a Redis Cluster: sharded: true"
         yield (anchor.KEY,), problem("there are no Sentinels that could report that", expected)
-    elif anchor.by != "all" and (alien := [name for name in anchor.by if name not in shape.sentinels]):
-        yield ("by",), problem(f"{are(alien)} no Sentinel", ", ".join(shape.sentinels))
+    elif anchor.by != "all" and (alien := [name for name in anchor.by if name not in shape.reporters]):
+        yield ("by",), problem(f"{are(alien)} no Sentinel", ", ".join(shape.reporters))
 
 
 def are(names: Iterable[str]) -> str:

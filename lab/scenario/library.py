@@ -6,13 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lab.scenario.files import consensus_names, library_names, ordinary_names, sentinel_names, shipped
+from lab.scenario.files import (
+    cluster_names,
+    consensus_names,
+    library_names,
+    ordinary_names,
+    sentinel_names,
+    shipped,
+)
 from lab.scenario.load import LoadedScenario, load_scenario
 
 ABOUT: Final[Mapping[str, Callable[[], tuple[str, ...]]]] = {
     "libraries": library_names,
     "consensus": consensus_names,
     "sentinel": sentinel_names,
+    "cluster": cluster_names,
 }
 """What lists the scenarios about something that is not there everywhere."""
 

@@ -219,12 +219,16 @@ class Tls(Model):
 
 
 _FOR_OWN_SERVERS: Final = (
-    *("service", "save", "base_port", "server", "replicas", "config", "sentinels", "quorum"),
+    *("service", "save", "base_port", "server", "replicas", "config", "sentinels", "quorum", "sharded"),
 )
 """The keys of a cluster that say how servers are started."""
 _OF_ENDPOINTS: Final = ("endpoints", "tls", "proxy")
 _OF_SENTINELS: Final = frozenset(("sentinels", "quorum", "down_after", "failover_timeout"))
 """The keys of a cluster that say something of Sentinels."""
+_OF_SHARDS: Final = frozenset(("sharded", "node_timeout"))
+"""The keys of a cluster that say something of a Redis Cluster."""
+_LEAST_MASTERS: Final = 3
+"""With fewer masters than that, those that are left when one fails are no majority."""
 
 
 class Cluster(Model):
@@ -259,6 +263,10 @@ class Cluster(Model):
     """How long a server may give no answer before a Sentinel holds it to be down."""
     failover_timeout_ns: PositiveNs = Field(default=4 * UNITS_NS["s"], alias="failover_timeout")
     """Sentinel's `failover-timeout`: after twice this time a failover that failed is tried again."""
+    sharded: Bool = False
+    """Whether the nodes are one Redis Cluster: those that are no replicas share the slots, in order."""
+    node_timeout_ns: PositiveNs = Field(default=UNITS_NS["s"], alias="node_timeout")
+    """Redis Cluster's `cluster-node-timeout`: how long a node may give no answer until it is held down."""
     endpoints: tuple[
         Annotated[str, AfterValidator(_endpoint), Field(json_schema_extra={"pattern": _ENDPOINT})], ...
     ] = ()
@@ -325,6 +333,22 @@ class Cluster(Model):
         return self
 
     @model_validator(mode="after")
+    def _shards_have_masters(self) -> Self:
+        if not self.sharded:
+            if "node_timeout_ns" in self.model_fields_set:
+                raise problem("node_timeout is there without a Redis Cluster", "sharded: true")
+            return self
+        if self.sentinels:
+            raise problem(
+                "Sentinels watch a Redis Cluster", "sharded or sentinels", "its nodes do it themselves"
+            )
+        self._in_ms("node_timeout_ns")
+        if (masters := self.nodes - len(self.replicas)) < _LEAST_MASTERS:
+            seen = f"a Redis Cluster of {masters} masters cannot agree that one has failed"
+            raise problem(seen, "3 masters or more, like nodes: 6 and replicas: {D: A, E: B, F: C}")
+        return self
+
+    @model_validator(mode="after")
     def _sentinels_have_something_to_watch(self) -> Self:
         if not self.sentinels:
             for key in ("quorum", "down_after_ns", "failover_timeout_ns"):
@@ -335,10 +359,7 @@ class Cluster(Model):
         if self.quorum is not None and self.quorum > self.sentinels:
             seen = f"a quorum of {self.quorum} can't be reached by {self.sentinels} Sentinels"
             raise problem(seen, f"1 to {self.sentinels}", "a majority is usual")
-        for key, least_ns in (("down_after_ns", UNITS_NS["ms"]), ("failover_timeout_ns", UNITS_NS["ms"])):
-            if (given_ns := getattr(self, key)) % least_ns:
-                name = type(self).model_fields[key].alias or key
-                raise problem(f"{name} is {short_duration(given_ns)}", "whole milliseconds: Sentinel's unit")
+        self._in_ms("down_after_ns", "failover_timeout_ns")
         masters = set(self.node_names) - set(self.replicas)
         if len(masters) != 1:
             seen = f"Sentinels watch one master, and here {', '.join(sorted(masters))} are masters"
@@ -347,11 +368,30 @@ class Cluster(Model):
             raise problem(seen, "replicas of one node, like replicas: {B: A, C: A}")
         return self
 
+    def _in_ms(self, *keys: str) -> None:
+        """Raises a problem if one of these times is not in the unit of the servers."""
+        for key in keys:
+            if (given_ns := getattr(self, key)) % UNITS_NS["ms"]:
+                name = type(self).model_fields[key].alias or key
+                raise problem(
+                    f"{name} is {short_duration(given_ns)}", "whole milliseconds: the servers' unit"
+                )
+
     @model_validator(mode="after")
     def _service_has_its_shape(self) -> Self:
         if self.service == "redis":
             return self
-        for key in ("replicas", "sentinels", "base_port", "persistence", "server", "save", "config"):
+        of_redis = (
+            "replicas",
+            "sentinels",
+            "sharded",
+            "base_port",
+            "persistence",
+            "server",
+            "save",
+            "config",
+        )
+        for key in of_redis:
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
                 raise problem(f"{key} is for Redis nodes, and these are {self.service}", f"no {key}")
         if self.service == "postgres" and self.nodes != 1:
@@ -362,9 +402,14 @@ class Cluster(Model):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_sentinels(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         dumped: dict[str, Any] = handler(self)
-        unused = {*(() if self.sentinels else _OF_SENTINELS), *(() if self.endpoints else _OF_ENDPOINTS)}
+        optional = (
+            (self.sentinels, _OF_SENTINELS),
+            (self.sharded, _OF_SHARDS),
+            (self.endpoints, _OF_ENDPOINTS),
+        )
+        unused = {key for there, keys in optional if not there for key in keys}
         return {key: value for key, value in dumped.items() if key not in unused}
 
     @property
@@ -395,6 +440,11 @@ class Cluster(Model):
         """How the nodes are set up: save points with persistence `rdb` only, and directives."""
         points = () if self.persistence != "rdb" else save_points(self.save) if self.save else DEFAULT_SAVE
         return ServerSettings(points, tuple(self.config.items()))
+
+    @property
+    def around(self) -> str:
+        """What tells clients which node to ask, as locks name it: "sentinels", "cluster", or nothing."""
+        return "sentinels" if self.sentinels else "cluster" if self.sharded else ""
 
     @property
     def sentinel_names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from lab.durations import UNITS_NS
 from lab.errors import LabError
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump
-from lab.locks import lock_class, refuse_without_sentinels, refused_options, service_of
+from lab.locks import lock_class, refuse_alone, refused_options, service_of
 from lab.locks.base import OptionValue
 from lab.redis_model.model import modelled
 from lab.run.lock_properties import properties_of
@@ -155,7 +155,7 @@ def kind_of(lock: str, like: str | None = None, server: str = "") -> Kind:
             expected="a lock on Redis: the scenarios that are chosen from have Redis nodes",
             hint=f"lab suite SCENARIO… of those that lab list --consensus shows, with --only '*{lock}*'",
         )
-    refuse_without_sentinels(lock, f"--for {lock}")
+    refuse_alone(lock, f"--for {lock}")
     if is_driver(lock):
         return replace(_kind_of_driver(lock, given), server=server)
     own = lock_class(lock)

@@ -20,7 +20,7 @@ from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.hold import Hold
 from lab.faults.power_cut import PowerCut
-from lab.locks import check_options, refuse_without_sentinels
+from lab.locks import check_options, refuse_alone
 from lab.redis_model.model import modelled
 from lab.scenario.explain import explain
 from lab.scenario.model import Option, OptionName
@@ -129,7 +129,7 @@ def space_of(lock: str, drawn: Drawn, options: Mapping[str, OptionValue] | None 
         LabError: there is no such lock, it cannot be simulated, or an option cannot be.
     """
     must_run_in_virtual_time(lock)
-    refuse_without_sentinels(lock, "--lock")
+    refuse_alone(lock, "--lock")
     if drawn.server:
         modelled(drawn.server, "--server")
     settings, place = _settings(drawn, options or {})

@@ -66,6 +66,7 @@ class Capability(StrEnum):
     FILL_MEMORY = "fill the memory of nodes"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
     SENTINELS = "run Redis Sentinels"
+    REDIS_CLUSTER = "run a Redis Cluster"
     HEAR_SENDS = "tell that a client is about to send something to nodes"
 
 
@@ -384,10 +385,12 @@ class Node(Machine, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SentinelView:
-    """What a Sentinel reports: the node that is the master, since which epoch, and which it holds to be down.
+class View:
+    """What a server reports: the node that is the master, since which epoch, and which it holds to be down.
 
-    ``down`` are the nodes and Sentinels that it holds to be down by itself (``s_down``).
+    In a Redis Cluster ``master`` is the one that serves the slot of the lock's key ("" if none does), and
+    ``epoch`` its config epoch. ``down`` are the servers that the reporter holds to be down by itself
+    (``s_down`` of Sentinel, ``fail?`` or ``fail`` of Redis Cluster).
     """
 
     master: str
@@ -395,16 +398,24 @@ class SentinelView:
     down: frozenset[str]
 
 
-class Sentinel(Node, Protocol):
-    """A Redis Sentinel."""
+class Reporter(Node, Protocol):
+    """A server that reports which node is the master: a Sentinel, or a node of a Redis Cluster."""
 
-    async def view(self) -> SentinelView:
+    async def view(self) -> View:
         """Ask it what it holds to be so. Raises ``UnknownOutcome``."""
         ...
 
-    async def force_failover(self) -> None:
-        """Let it promote a replica although the master is not down. Raises ``UnknownOutcome``: it refused."""
+    async def start_failover(self, *, force: bool) -> None:
+        """Let it start a failover although the master is not down. Raises ``UnknownOutcome``: it refused.
+
+        A Sentinel promotes a replica, which may lack what the master wrote last. A replica of a Redis Cluster
+        takes over from its master when it has all of that; with ``force`` without asking the master.
+        """
         ...
+
+
+class Sentinel(Reporter, Protocol):
+    """A Redis Sentinel."""
 
     def heard(self) -> AsyncIterator[tuple[str, str]]:
         """The events that it publishes from now on: their names and texts. Raises ``UnknownOutcome``."""
@@ -478,6 +489,11 @@ class Cluster(Protocol):
     @property
     def sentinels(self) -> Mapping[str, Sentinel]:
         """The Redis Sentinels by name, in order; none where there are none."""
+        ...
+
+    @property
+    def reporters(self) -> Mapping[str, Reporter]:
+        """Those who report which node is the master: the Sentinels, or the nodes of a Redis Cluster."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from lab.redis_model.persistence import Persistence
 from lab.servers import Server
 from lab.substrates.answering import Answering
 from lab.substrates.asked import AskedNode
-from lab.substrates.base import Capability, Client, Link, Node, Sendings, Sentinel
+from lab.substrates.base import Capability, Client, Link, Node, Reporter, Sendings, Sentinel
 from lab.substrates.plan import ClusterPlan
 
 READY_TIMEOUT_S = 15.0
@@ -63,6 +63,11 @@ class Parts(Generic[N, S, C, L]):
         """Let a node replicate another over their link. Raises ``UnknownOutcome``."""
         self._replicas[replica] = master
         await self.nodes[replica].follow(self._links[replica, master].address, now=now)
+
+    @property
+    def reporters(self) -> Mapping[str, Reporter]:
+        """Those who report which node is the master: the Sentinels, if there are some."""
+        return self.sentinels
 
     @property
     def persistence(self) -> Persistence:

@@ -35,6 +35,7 @@ class ClusterPlan:
     server they are, ``redis@8.2``, a program's path or ``image:NAME``; the substrate's default if it is
     empty. ``lock_keys`` are the names that the lock's keys have on the nodes. ``settings`` is how Redis
     nodes are set up besides. ``sentinels``: there are some, which watch the one node that is no replica.
+    ``node_timeout_ms``: the nodes are one Redis Cluster, with this ``cluster-node-timeout``.
     ``endpoints``: the nodes are servers that exist, and none is started.
     """
 
@@ -52,4 +53,5 @@ class ClusterPlan:
     lock_keys: tuple[str, ...] = ()
     settings: ServerSettings = field(default_factory=ServerSettings)
     sentinels: SentinelPlan | None = None
+    node_timeout_ms: int | None = None
     endpoints: Endpoints | None = None

@@ -22,11 +22,22 @@ _BEYOND: Mapping[Capability, str] = {
     Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
 }
 
+_NEEDS_A_KEY = "it writes or removes keys of the lab's own, and a node takes those of its own slots only"
+_IN_A_REDIS_CLUSTER: Mapping[Capability, str] = {
+    Capability.REMOVE_KEYS: "a node removes keys of its own slots only",
+    Capability.FILL_MEMORY: _NEEDS_A_KEY,
+    Capability.POWER_CUTS: _NEEDS_A_KEY,
+    Capability.STALL_DISKS: _NEEDS_A_KEY,
+}
+
 _NOT_OURS = "the servers are not the lab's, and it changes nothing of theirs but keys of its own"
 _LACKING: Mapping[tuple[str, Capability], str] = {
     ("docker", Capability.SENTINELS): "no Sentinel here: the names of servers are not set in containers",
     ("virtual", Capability.SENTINELS): "no Sentinel here: the conductor resolves no names of servers",
     ("sim", Capability.SENTINELS): "no Sentinel here: the model of Redis has none",
+    ("docker", Capability.REDIS_CLUSTER): "the addresses that nodes announce are not set in containers",
+    ("virtual", Capability.REDIS_CLUSTER): "the conductor has no links for the cluster bus",
+    ("sim", Capability.REDIS_CLUSTER): "the model of Redis has no slots and no cluster bus",
     ("endpoints", Capability.NODE_CLOCKS): _NOT_OURS,
     ("endpoints", Capability.PAUSE_NODES): _NOT_OURS,
     ("endpoints", Capability.STOP_NODES): _NOT_OURS,
@@ -37,6 +48,7 @@ _LACKING: Mapping[tuple[str, Capability], str] = {
     ("endpoints", Capability.REPLICATION): _NOT_OURS,
     ("endpoints", Capability.CUT_PEERS): _NOT_OURS,
     ("endpoints", Capability.SENTINELS): "Sentinels that exist are not asked",
+    ("endpoints", Capability.REDIS_CLUSTER): "a Redis Cluster that exists names addresses past its proxies",
     ("endpoints", Capability.OTHER_SERVICES): "endpoints are Redis servers",
     ("endpoints", Capability.SEE_COMMANDS): "MONITOR would show the commands of everybody else",
     ("endpoints", Capability.ANSWER_ERRORS): "every server that the lab does not run may see such commands",
@@ -51,6 +63,11 @@ def lacking(substrate: str, capabilities: Collection[Capability]) -> str:
     return f"{substrate} cannot {', '.join(sorted(capabilities))}" + "".join(f" ({each})" for each in why)
 
 
-def refusal(service: Service, capability: Capability) -> str | None:
-    """Say why nodes of this kind don't take part in that, on any substrate; None: they do."""
-    return None if service == "redis" else _BEYOND.get(capability)
+def refusal(service: Service, capability: Capability, *, sharded: bool = False) -> str | None:
+    """Say why nodes of this kind don't take part in that, on any substrate; None: they do.
+
+    ``sharded``: they are a Redis Cluster.
+    """
+    if service != "redis":
+        return _BEYOND.get(capability)
+    return _IN_A_REDIS_CLUSTER.get(capability) if sharded else None

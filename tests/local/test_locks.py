@@ -26,8 +26,10 @@ ON_REDIS = [
     name
     for name in locks.BUILT_IN
     # What a library promises less is tested in test_hyperf.py, and a record that never expires below.
-    # What asks Sentinels is tested in test_sentinel.py, since there are none here.
-    if locks.service_of(name) == "redis" and name not in ("redlock-hyperf", "observed-lease", "sentinel")
+    # What asks Sentinels or a Redis Cluster is tested where there is one.
+    if locks.service_of(name) == "redis"
+    and name not in ("redlock-hyperf", "observed-lease")
+    and locks.lacks_around(name) is None
 ]
 
 every_lock = pytest.mark.parametrize("name", ON_REDIS)

@@ -12,12 +12,12 @@ import pytest
 from lab import tools
 from lab.cli.app import call
 from lab.errors import LabError, UnknownOutcome
-from lab.locks import refuse_without_sentinels
+from lab.locks import refuse_alone
 from lab.run.request import RunRequest
 from lab.shims import NAMES_VARIABLE, preload
 from lab.substrates import choose
 from lab.substrates.base import Capability
-from lab.substrates.local.sentinels import host_name, server_name
+from lab.substrates.local.named import host_name, server_name
 from lab.substrates.refusals import lacking
 from lab.tools import Missing
 
@@ -82,9 +82,9 @@ def test_a_run_is_refused_before_anything_starts() -> None:
 
 
 def test_a_lock_that_asks_sentinels_needs_some() -> None:
-    refuse_without_sentinels("failover", "here")
+    refuse_alone("failover", "here")
     with pytest.raises(LabError, match="asks Sentinels for the master, and there are none"):
-        refuse_without_sentinels("sentinel", "here")
+        refuse_alone("sentinel", "here")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ class _Docker:
     capabilities = frozenset(Capability) - {
         Capability.CUT_PEERS,
         Capability.SENTINELS,
+        Capability.REDIS_CLUSTER,
         Capability.ONE_CONNECTION,
         Capability.ANSWER_ERRORS,
         Capability.STALL_DISKS,

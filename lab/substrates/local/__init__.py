@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from lab import tools
-from lab.servers import DEFAULT_SETTINGS, ServerSettings, is_image
+from lab.servers import DEFAULT_SETTINGS, Server, ServerSettings, is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
@@ -24,6 +25,14 @@ def servers_on_this_machine(wanted: str | None = None) -> str | None:
     if isinstance(found, Missing):
         return None
     return f"{found.version} ({found.passed_over})" if found.passed_over else found.version
+
+
+_PRELOADED: Final = frozenset(
+    (Capability.NODE_CLOCKS, Capability.POWER_CUTS, Capability.SENTINELS, Capability.REDIS_CLUSTER)
+)
+"""What a preload library is needed for."""
+HOST_NAMES_SINCE: Final = (7, 0)
+"""The version of Redis since which the nodes of a Redis Cluster announce host names."""
 
 
 class _Local:
@@ -50,13 +59,18 @@ class _Local:
     ) -> str | None:
         if is_image(wanted):
             return f"{wanted} is an image, for docker, and local runs programs of this machine"
-        preloaded = sorted(needed & {Capability.NODE_CLOCKS, Capability.POWER_CUTS, Capability.SENTINELS})
+        preloaded = sorted(needed & _PRELOADED)
         if service != "redis" or not preloaded:
             return None
         found = tools.find(wanted or "redis-server")
-        if isinstance(found, Missing) or not found.static:
+        if isinstance(found, Missing):
             return None
-        return f"{found.no_preload}, so local cannot {' or '.join(preloaded)}"
+        if found.static:
+            return f"{found.no_preload}, so local cannot {' or '.join(preloaded)}"
+        server = Server.from_words(found.version)
+        if Capability.REDIS_CLUSTER in needed and server is not None and server.number < HOST_NAMES_SINCE:
+            return f"{server.words} announces no host names in a Redis Cluster: Redis 7.0 or later does"
+        return None
 
     def open_files(self, nodes: int, clients: int) -> int:
         from lab.substrates.parts import PROBES_AT_ONCE
@@ -73,6 +87,10 @@ class _Local:
             from lab.substrates.local.service_cluster import ServiceCluster
 
             return ServiceCluster(plan, run_id, log_dir)
+        if plan.node_timeout_ms is not None:
+            from lab.substrates.local.sharded import ShardedCluster
+
+            return ShardedCluster(plan, run_id, log_dir)
         if plan.sentinels is not None:
             from lab.substrates.local.sentinels import SentinelCluster
 

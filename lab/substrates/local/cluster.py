@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from lab import tools
 from lab.addresses import Address
@@ -45,6 +45,9 @@ LOADING_PER_CORE: Final = 2
 
 class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
     """Nodes of any kind, one store, one Toxiproxy, one process per client."""
+
+    NODE: ClassVar[type[LocalNode]] = LocalNode
+    """The class of its Redis nodes."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
         super().__init__(plan)
@@ -139,7 +142,8 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
                 environment if is_store else self._environment(name, environment),
                 directory,
             )
-            node = LocalNode(Address(name, HOST, chosen), launch, clock, disk, settings)
+            kind = LocalNode if is_store else self.NODE
+            node = kind(Address(name, HOST, chosen), launch, clock, disk, settings)
             self._started.append(node)
             try:
                 await node.start()

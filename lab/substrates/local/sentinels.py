@@ -1,11 +1,8 @@
-"""Redis Sentinels on this machine, and nodes that they can promote: names, and a proxy per (process, server).
+"""Redis Sentinels on this machine, and nodes that they can promote.
 
-Sentinel tells clients and other servers where the master is, so everybody is told the same place, and a proxy
-behind that place could not tell who comes. So every server announces a name instead of an address
-(``replica-announce-ip node-b``, ``sentinel announce-ip sentinel-1``, ``sentinel resolve-hostnames yes``), and
-each process resolves the names by a preload library to loopback addresses of its own, where Toxiproxy listens
-on the port of the server: 127.77.process.server. Clients, replicas and Sentinels each have a link to every
-server, and follow a failover over it.
+Every server announces a name instead of an address (``replica-announce-ip node-b``, ``sentinel announce-ip
+sentinel-1``, ``sentinel resolve-hostnames yes``), which each process resolves to links of its own: see
+``named.py``. Clients, replicas and Sentinels follow a failover over them.
 
 Sentinel rewrites the configuration files of nodes and its own. They stay over restarts: a master that was
 killed comes back as a master, as it does in production, and a Sentinel remembers its epoch.
@@ -17,47 +14,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 from typing import Final, cast
 
 import hiredis
 
-from lab import tools
 from lab.addresses import SENTINEL_SERVICE, Address
 from lab.errors import UnknownOutcome
 from lab.servers import ServerSettings
-from lab.shims import NAMES_VARIABLE, preload
-from lab.substrates.base import STORE, ClockReading, Life, Probe, Role, SentinelView
+from lab.substrates.base import STORE, ClockReading, Life, Probe, Role, View
 from lab.substrates.local.clock import LocalClock
-from lab.substrates.local.cluster import HOST, LocalCluster
+from lab.substrates.local.cluster import HOST
 from lab.substrates.local.disk import LocalDisk
+from lab.substrates.local.named import NamedCluster, host_name, server_name
 from lab.substrates.local.node import Launch, LocalNode
-from lab.substrates.local.peers import PeerLink, PeerWay
 from lab.substrates.plan import ClusterPlan, SentinelPlan
 from lab.substrates.probe import echo, question
 from lab.substrates.real.ports import free_ports
-from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
+from lab.substrates.toxiproxy import ToxiproxyServer
 
 AGREED_WITHIN_S: Final = 20.0
 """How long Sentinels may take to find each other and the replicas; it is some 2 s."""
 POLL_S: Final = 0.02
 pong: Final = question(b"PING\r\n", lambda heard: heard.startswith(b"+PONG"))
 """How a Sentinel is asked: it has no ECHO."""
-
-
-def host_name(server: str) -> str:
-    """The name by which processes know a server: A is ``node-a``, S1 is ``sentinel-1``."""
-    return f"sentinel-{server[1:]}" if len(server) > 1 else f"node-{server.lower()}"
-
-
-def server_name(host: str) -> str:
-    """The server that has this name. Raises ``UnknownOutcome``: none has."""
-    kind, _, which = host.partition("-")
-    if kind not in ("node", "sentinel") or not which:
-        raise UnknownOutcome(f"a Sentinel names the server {host!r}, which is none of this cluster")
-    return which.upper() if kind == "node" else f"S{which}"
 
 
 class LocalSentinel(LocalNode):
@@ -97,14 +77,14 @@ class LocalSentinel(LocalNode):
     async def _reported_time(self) -> ClockReading:
         return await self.clock.witness()  # it has no TIME
 
-    async def view(self) -> SentinelView:
+    async def view(self) -> View:
         """``SENTINEL MASTER``, ``REPLICAS`` and ``SENTINELS``."""
         master = await self._rows("MASTER")
         others = [*await self._rows("REPLICAS"), *await self._rows("SENTINELS")]
         down = frozenset(server_name(row["ip"]) for row in (*master, *others) if "s_down" in row["flags"])
-        return SentinelView(server_name(master[0]["ip"]), int(master[0]["config-epoch"]), down)
+        return View(server_name(master[0]["ip"]), int(master[0]["config-epoch"]), down)
 
-    async def force_failover(self) -> None:
+    async def start_failover(self, *, force: bool) -> None:
         """``SENTINEL FAILOVER``."""
         await self.ask("SENTINEL", "FAILOVER", SENTINEL_SERVICE)
 
@@ -147,32 +127,13 @@ def _pairs(row: list[bytes]) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-class SentinelCluster(LocalCluster):
+class SentinelCluster(NamedCluster):
     """A master, its replicas, and the Sentinels that watch them."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
-        super().__init__(plan, run_id, log_dir)
         assert plan.sentinels is not None
         self._sentinel_plan: SentinelPlan = plan.sentinels
-        self._servers = (*plan.nodes, *self._sentinel_plan.names)
-        self._processes = (*plan.clients, *self._servers)
-        self._names_shim = tools.require("names-shim")
-
-    def _environment(self, name: str, environment: dict[str, str]) -> dict[str, str]:
-        before = environment.get("LD_PRELOAD")
-        return {
-            **environment,
-            "LD_PRELOAD": f"{self._names_shim}:{before}" if before else preload(self._names_shim),
-            NAMES_VARIABLE: str(self._names_file(name)),
-        }
-
-    def _names_file(self, process: str) -> Path:
-        return self._scratch / f"{process}.names"
-
-    def _address(self, process: str, server: str) -> str:
-        """Where a process finds a server: a loopback address that nobody else is told."""
-        above, low = divmod(self._processes.index(process), 250)
-        return f"127.{77 + above}.{low + 1}.{self._servers.index(server) + 1}"
+        super().__init__(plan, run_id, log_dir, (*plan.nodes, *self._sentinel_plan.names))
 
     def _command(self, name: str, port: int, directory: Path, settings: ServerSettings) -> list[str]:
         command = super()._command(name, port, directory, settings)
@@ -189,38 +150,21 @@ class SentinelCluster(LocalCluster):
         ports = {name: node.address.port for name, node in self.nodes.items()}
         names = self._sentinel_plan.names
         ports |= dict(zip(names, free_ports(len(names)), strict=True))
-        for process in self._processes:
-            lines = [f"{host_name(server)} {self._address(process, server)}\n" for server in self._servers]
-            self._names_file(process).write_text("".join(lines))
-        await self._make_links(proxies, ports)
+        await self._make_links(
+            proxies,
+            [
+                await self._way(near, far, ports[far], echo if far in self._plan.nodes else pong)
+                for near in self._processes
+                for far in self._servers
+                # A node asks no Sentinel.
+                if near != far and (near not in self._plan.nodes or far in self._plan.nodes)
+            ],
+        )
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
         await asyncio.gather(*(self._start_sentinel(name, ports) for name in names))
         await self._until_agreed()
         await self._prove_healthy()
         await self._learn_server()
-
-    async def _make_links(self, proxies: Sequence[ToxiproxyServer], ports: Mapping[str, int]) -> None:
-        plans: list[LinkPlan] = []
-        for near in self._processes:
-            for far in self._servers:
-                if near == far or (near in self._plan.nodes and far in self._sentinel_plan.names):
-                    continue  # a node asks no Sentinel
-                ping, listens = (echo if far in self._plan.nodes else pong), self._address(near, far)
-                plan = await self._link_plan(near, Address(far, HOST, ports[far]), ping)
-                plans.append(replace(plan, listen=f"{listens}:{ports[far]}"))
-        stores = [await self._link_plan(client, self.store_node.address, echo) for client in self.clients]
-        made = await self._shared_out([*plans, *stores], proxies)
-        links = {(link.client, link.target): link for link in made}
-        ways = {(plan.client, plan.target): plan for plan in plans}
-        for near, far in permutations(self._servers, 2):
-            both = [pair for pair in ((near, far), (far, near)) if pair in ways]
-            self._links[near, far] = PeerLink(
-                near,
-                far,
-                [links[pair] for pair in both],
-                [PeerWay(*pair, links[pair], ways[pair]) for pair in both],
-            )
-        self._links |= {pair: link for pair, link in links.items() if link.client in self.clients}
 
     async def _replicate(self, replica: str, master: str) -> None:
         """Let a node replicate another by its name, and write that into its configuration file."""

@@ -18,6 +18,7 @@ class _Sim:
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
         Capability.SENTINELS,
+        Capability.REDIS_CLUSTER,
     }
 
     def missing_reason(self) -> str | None:

@@ -42,6 +42,7 @@ class _Virtual:
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
         Capability.SENTINELS,
+        Capability.REDIS_CLUSTER,
         Capability.HEAR_SENDS,
     }
 

@@ -83,6 +83,12 @@ WATCHED: list[dict[str, Any]] = [
     {"until": {"role_of": "A", "is": "replica"}},
 ]
 """Steps for a cluster with Sentinels."""
+SHARDED: list[dict[str, Any]] = [
+    {"cut": {"node": "A", "nodes": ["B", "D"]}},
+    {"failover": {"by": "D", "force": True}},
+    {"until": {"master": "D", "by": ["B", "C"]}},
+]
+"""Steps for a Redis Cluster."""
 
 
 def fields(required: dict[str, Any], optional: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -257,14 +263,24 @@ def test_a_tricky_text_survives(text: str) -> None:
     assert load_text(dump(scenario), "s.yaml").scenario == scenario
 
 
-def test_a_scenario_with_sentinels_survives() -> None:
+@pytest.mark.parametrize(
+    ("cluster", "steps"),
+    [
+        ({"nodes": 2, "replicas": {"B": "A"}, "sentinels": 3, "quorum": 2, "down_after": "500ms"}, WATCHED),
+        ({"nodes": 4, "replicas": {"D": "A"}, "sharded": True, "node_timeout": "500ms"}, SHARDED),
+    ],
+    ids=["sentinels", "redis-cluster"],
+)
+def test_a_scenario_with_servers_that_fail_over_survives(
+    cluster: dict[str, Any], steps: list[dict[str, Any]]
+) -> None:
     data = {
         "title": "t",
         "source": "s",
         "why": "w",
-        "cluster": {"nodes": 2, "replicas": {"B": "A"}, "sentinels": 3, "quorum": 2, "down_after": "500ms"},
+        "cluster": cluster,
         "clients": ["a"],
-        "steps": WATCHED,
+        "steps": steps,
         "expect": {"resource": "ok"},
     }
     scenario = Scenario.model_validate(data)
@@ -272,7 +288,7 @@ def test_a_scenario_with_sentinels_survives() -> None:
 
 
 def test_every_step_is_generated() -> None:
-    listed = (*ORDERED, WATCHED)
+    listed = (*ORDERED, WATCHED, SHARDED)
     assert {*bodies, *(key for some in listed for step in some for key in step)} == set(steps())
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 from lab.locks.broken import SHOWN_BY_SCENARIO
-from lab.scenario.files import consensus_names, defect_names, names, sentinel_names
+from lab.scenario.files import cluster_names, consensus_names, defect_names, names, sentinel_names
 from lab.scenario.load import LoadedScenario, load_scenario, load_text
 from lab.scenario.model import Scenario
 
 DEFECTS = defect_names()
-NAMES = (*names(), *consensus_names(), *sentinel_names())
+NAMES = (*names(), *consensus_names(), *sentinel_names(), *cluster_names())
 EVERY = (*NAMES, *DEFECTS)
 CLEAN = {"ok", "absent"}
 JUDGED = {"mutual_exclusion", "lease_honesty", "fencing", "resource", "deadlock_freedom"}

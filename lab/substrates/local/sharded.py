@@ -1,0 +1,215 @@
+"""A Redis Cluster on this machine: masters that share the slots, and a replica of each.
+
+Each node announces an address at which nobody listens, 127.77.0.node, and a host name
+(``cluster-announce-ip``, ``cluster-announce-hostname``). For the cluster bus and for replication nodes pass
+that address to getaddrinfo, and clients find the host name in MOVED, ASK and CLUSTER SLOTS
+(``cluster-preferred-endpoint-type hostname``).
+So each process resolves both to links of its own: see ``named.py``. Between two nodes there are four ways: to
+the port for clients, by which a replica replicates, and to that of the bus, in either direction.
+
+Each node keeps its ``nodes.conf`` over restarts: a master that was killed comes back, hears of the higher
+epoch of the replica that took over, and becomes its replica.
+
+Source: Redis documentation, "Redis cluster specification".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from lab.errors import UnknownOutcome
+from lab.servers import ServerSettings
+from lab.substrates.base import STORE, Reporter, View
+from lab.substrates.local.named import NamedCluster, host_name, server_name
+from lab.substrates.local.node import LocalNode
+from lab.substrates.plan import ClusterPlan
+from lab.substrates.probe import closes, echo
+from lab.substrates.real.ports import free_ports
+from lab.substrates.toxiproxy import ToxiproxyServer
+
+SLOTS: Final = 16_384
+AGREED_WITHIN_S: Final = 30.0
+"""How long the nodes may take to find each other; it is some 1.5 s."""
+POLL_S: Final = 0.02
+# On the bus a node closes what does not begin with the signature of its messages.
+on_bus: Final = closes(b"\xff" * 8)
+"""How a node is asked on its port for the cluster bus."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of CLUSTER NODES: a node as another one knows it.
+
+    ``master_id`` is empty for a master. ``slots`` are the ranges that it serves, first and last.
+    """
+
+    node_id: str
+    name: str
+    flags: frozenset[str]
+    master_id: str
+    epoch: int
+    linked: bool
+    slots: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def parse(cls, line: str) -> Row:
+        """Read a line. Raises ``UnknownOutcome``: it names no node of this cluster."""
+        node_id, place, flags, master_id, _, _, epoch, link, *slots = line.split()
+        ranges = [each.split("-") for each in slots if not each.startswith("[")]
+        return cls(
+            node_id,
+            server_name(place.split(",")[1]),
+            frozenset(flags.split(",")),
+            master_id.strip("-"),
+            int(epoch),
+            link == "connected",
+            tuple((int(ends[0]), int(ends[-1])) for ends in ranges),
+        )
+
+    def serves(self, slot: int) -> bool:
+        """Whether this node serves a slot."""
+        return any(first <= slot <= last for first, last in self.slots)
+
+    @property
+    def held_down(self) -> bool:
+        """Whether it is held to be down, by whoever was asked or by a majority of the masters."""
+        return bool(self.flags & {"fail?", "fail"})
+
+
+class LocalShard(LocalNode):
+    """A node of a Redis Cluster."""
+
+    slot: int
+    """The slot of the lock's key."""
+
+    async def rows(self) -> list[Row]:
+        """``CLUSTER NODES``. Raises ``UnknownOutcome``, also while a node is known without its name."""
+        text = await self.ask("CLUSTER", "NODES")
+        if not isinstance(text, bytes):
+            raise UnknownOutcome(f"node {self.name} answered CLUSTER NODES with {text!r}")
+        try:
+            return [Row.parse(line) for line in text.decode().splitlines()]
+        except (IndexError, ValueError) as error:
+            raise UnknownOutcome(f"node {self.name} answered CLUSTER NODES with {text!r}") from error
+
+    async def view(self) -> View:
+        """What ``CLUSTER NODES`` says of the slot of the lock's key."""
+        rows = await self.rows()
+        down = frozenset(row.name for row in rows if row.held_down)
+        for row in rows:
+            if row.serves(self.slot):
+                return View(row.name, row.epoch, down)
+        return View("", 0, down)
+
+    async def start_failover(self, *, force: bool) -> None:
+        """``CLUSTER FAILOVER``."""
+        await self.ask("CLUSTER", "FAILOVER", *(("FORCE",) if force else ()))
+
+    async def agrees(self, masters: Mapping[str, str | None]) -> bool:
+        """Whether it serves, and knows which node replicates which master (None: it is one), none amiss."""
+        try:
+            rows = await self.rows()
+            about = await self.ask("CLUSTER", "INFO")
+        except UnknownOutcome:
+            return False
+        ids = {row.node_id: row.name for row in rows}
+        known = {row.name: ids.get(row.master_id) for row in rows}
+        amiss = any(row.held_down or not row.linked for row in rows)
+        return known == masters and not amiss and isinstance(about, bytes) and b"cluster_state:ok" in about
+
+
+class ShardedCluster(NamedCluster):
+    """Nodes that are one Redis Cluster; its masters serve equal parts of the slots, in order."""
+
+    NODE: ClassVar[type[LocalNode]] = LocalShard
+
+    def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
+        self._bus_ports: dict[str, int] = {}
+        super().__init__(plan, run_id, log_dir, plan.nodes)
+
+    @property
+    def reporters(self) -> Mapping[str, Reporter]:
+        """All nodes."""
+        return self._shards
+
+    @property
+    def _shards(self) -> dict[str, LocalShard]:
+        return {name: node for name, node in self.nodes.items() if isinstance(node, LocalShard)}
+
+    def _announced(self, server: str) -> str:
+        return f"127.77.0.{self._servers.index(server) + 1}"
+
+    def _resolved(self, process: str) -> list[str]:
+        addresses = [f"{self._announced(far)} {self._address(process, far)}" for far in self._servers]
+        return [*super()._resolved(process), *addresses]
+
+    def _command(self, name: str, port: int, directory: Path, settings: ServerSettings) -> list[str]:
+        command = super()._command(name, port, directory, settings)
+        if name == STORE:
+            return command
+        (self._bus_ports[name],) = free_ports(1)
+        return [
+            *command,
+            *("--cluster-enabled", "yes", "--cluster-port", str(self._bus_ports[name])),
+            *("--cluster-node-timeout", str(self._plan.node_timeout_ms)),
+            *("--cluster-announce-ip", self._announced(name)),
+            *("--cluster-announce-hostname", host_name(name)),
+            *("--cluster-preferred-endpoint-type", "hostname"),
+        ]
+
+    async def _connect_all(self, proxies: Sequence[ToxiproxyServer]) -> None:
+        """Make a link from every process to every node, then one Cluster of the nodes."""
+        ports = {name: node.address.port for name, node in self.nodes.items()}
+        pairs = [(near, far) for near in self._processes for far in self._servers if near != far]
+        between = [pair for pair in pairs if pair[0] in self._servers]
+        await self._make_links(
+            proxies,
+            [
+                *[await self._way(*pair, ports[pair[1]], echo) for pair in pairs],
+                *[await self._way(*pair, self._bus_ports[pair[1]], on_bus, second=True) for pair in between],
+            ],
+        )
+        await self._unite()
+        await self._prove_healthy()
+        await self._learn_server()
+
+    async def _unite(self) -> None:
+        """Share the slots out, let the nodes meet, and let replicas replicate their masters."""
+        shards, replicas = self._shards, self._plan.replicas
+        masters = [name for name in shards if name not in replicas]
+        for at, name in enumerate(masters):
+            first, end = (SLOTS * each // len(masters) for each in (at, at + 1))
+            await shards[name].ask("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
+            await shards[name].ask("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+        introducing, *others = shards.values()
+        for each in others:
+            place = self._announced(each.name), each.address.port, self._bus_ports[each.name]
+            await introducing.ask("CLUSTER", "MEET", *place)
+        await self._until_agreed(dict.fromkeys(shards))
+        ids = {name: await shard.ask("CLUSTER", "MYID") for name, shard in shards.items()}
+        for replica, master in replicas.items():
+            node_id = ids[master]
+            assert isinstance(node_id, bytes)
+            await shards[replica].ask("CLUSTER", "REPLICATE", node_id.decode())
+        await asyncio.gather(*(self._until_linked(*pair) for pair in replicas.items()))
+        await self._until_agreed({name: replicas.get(name) for name in shards})
+        for shard in shards.values():
+            slot = await shard.ask("CLUSTER", "KEYSLOT", self._plan.lock_keys[0])
+            assert isinstance(slot, int)
+            shard.slot = slot
+
+    async def _until_agreed(self, masters: Mapping[str, str | None]) -> None:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + AGREED_WITHIN_S
+        for shard in self._shards.values():
+            while not await shard.agrees(masters):
+                if loop.time() > give_up:
+                    raise UnknownOutcome(
+                        f"node {shard.name} did not find its Redis Cluster within {AGREED_WITHIN_S:.0f} s",
+                        hint=f"its log ends:\n{shard.running().tail(8)}",
+                    )
+                await asyncio.sleep(POLL_S)
