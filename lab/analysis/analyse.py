@@ -53,7 +53,7 @@ def analyse(history: History, scenario: Scenario, server: Server | None) -> Anal
 def _cross_check(history: History, scenario: Scenario) -> CrossCheck | None:
     """Compare belief with key presence; it decides nothing, so an error in it must not cost the verdict."""
     try:
-        return cross_check(history, one_master=bool(scenario.cluster.replicas))
+        return cross_check(history, one_master=bool(scenario.cluster.replicas) or scenario.cluster.sharded)
     except Exception:
         logging.getLogger("lab").exception("belief and key presence were not compared; the verdict stands")
         return None

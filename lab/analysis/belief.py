@@ -114,7 +114,8 @@ def cross_check(history: History, *, one_master: bool = False) -> CrossCheck:
 
     Args:
         history: the record.
-        one_master: whether nodes replicate each other, so that one node with the token is enough.
+        one_master: whether one node with the token is enough, since nodes replicate each other, or are a
+            Redis Cluster.
     """
     names = sorted({event.node for event in history.nodes if event.node is not None})
     total = max(history.params.nodes or 0, len(names))

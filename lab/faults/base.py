@@ -23,7 +23,7 @@ PROBE_TIMEOUT_S = 0.05
 AROUND_TIMEOUT_S = 2.0
 """How long a probe waits where an answer is expected."""
 
-TARGETS = ("client", "node", "nodes", "store", "from_node")
+TARGETS = ("client", "node", "nodes", "store", "from_node", "to")
 """The fields by which a fault, and the step that ends it, name what they hit."""
 
 

@@ -110,6 +110,8 @@ class StepState:
     """Nodes whose disk stalls."""
     full: set[str] = field(default_factory=set)
     """Nodes whose memory is full."""
+    moving: str = ""
+    """The master that the slot of the lock's key is being moved to."""
 
     def unless_killed(self, client: str | None, loc: Loc) -> Iterator[Found]:
         """Refuse a client that was killed."""

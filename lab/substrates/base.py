@@ -422,6 +422,18 @@ class Sentinel(Reporter, Protocol):
         ...
 
 
+class Shard(Reporter, Protocol):
+    """A node of a Redis Cluster."""
+
+    async def keys_of_slot(self) -> int:
+        """How many keys it has in the slot of the lock's key."""
+        ...
+
+    async def moves_slot(self) -> str:
+        """What it says of a move of that slot: "to B", "from A", or empty."""
+        ...
+
+
 class Client(Machine, Protocol):
     """One client process."""
 
@@ -492,8 +504,24 @@ class Cluster(Protocol):
         ...
 
     @property
+    def shards(self) -> Mapping[str, Shard]:
+        """The nodes of a Redis Cluster by name, in order; none where the nodes are none."""
+        ...
+
+    @property
     def reporters(self) -> Mapping[str, Reporter]:
         """Those who report which node is the master: the Sentinels, or the nodes of a Redis Cluster."""
+        ...
+
+    async def open_slot(self, to: str, *, with_keys: bool) -> None:
+        """Begin to move the slot of the lock's key to a master of a Redis Cluster, and move its keys.
+
+        Raises ``UnknownOutcome``.
+        """
+        ...
+
+    async def assign_slot(self, to: str) -> None:
+        """Give the slot of the lock's key to a master. Raises ``UnknownOutcome``."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from lab.redis_model.persistence import Persistence
 from lab.servers import Server
 from lab.substrates.answering import Answering
 from lab.substrates.asked import AskedNode
-from lab.substrates.base import Capability, Client, Link, Node, Reporter, Sendings, Sentinel
+from lab.substrates.base import Capability, Client, Link, Node, Reporter, Sendings, Sentinel, Shard
 from lab.substrates.plan import ClusterPlan
 
 READY_TIMEOUT_S = 15.0
@@ -35,6 +35,7 @@ class Parts(Generic[N, S, C, L]):
         self.nodes: dict[str, N] = {}
         self.clients: dict[str, C] = {}
         self.sentinels: dict[str, Sentinel] = {}
+        self.shards: dict[str, Shard] = {}
         self.store_node: S
         self._links: dict[tuple[str, str], L] = {}
         self.server: Server | None = None
@@ -66,8 +67,16 @@ class Parts(Generic[N, S, C, L]):
 
     @property
     def reporters(self) -> Mapping[str, Reporter]:
-        """Those who report which node is the master: the Sentinels, if there are some."""
-        return self.sentinels
+        """Those who report which node is the master: the Sentinels, or the nodes of a Redis Cluster."""
+        return self.sentinels or self.shards
+
+    async def open_slot(self, to: str, *, with_keys: bool) -> None:
+        """Refuse: there are slots in a Redis Cluster only. Raises ``UnknownOutcome``."""
+        raise UnknownOutcome("the nodes are no Redis Cluster")
+
+    async def assign_slot(self, to: str) -> None:
+        """Refuse, likewise. Raises ``UnknownOutcome``."""
+        raise UnknownOutcome("the nodes are no Redis Cluster")
 
     @property
     def persistence(self) -> Persistence:

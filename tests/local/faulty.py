@@ -20,10 +20,13 @@ from lab.run.recorder import Recorder
 from lab.scenario.registry import steps
 from lab.substrates.base import STORE, Capability
 from lab.substrates.local.cluster import LocalCluster
+from lab.substrates.local.sharded import ShardedCluster
 from lab.substrates.plan import ClusterPlan
 
 S = 1_000_000_000
 MS = 1_000_000
+KEY = "stock"
+"""The key of the lock in a Redis Cluster; of three masters A serves its slot."""
 
 
 def step(**body: Any) -> Any:
@@ -63,14 +66,24 @@ async def broken(
     persistence: Persistence = "none",
     replicas: Mapping[str, str] | None = None,
     needs: frozenset[Capability] = frozenset(),
+    sharded: bool = False,
 ) -> AsyncIterator[Broken]:
-    """Bring a cluster up for a test; nothing of it is left afterwards."""
+    """Bring a cluster up for a test; nothing of it is left afterwards. ``sharded``: a Redis Cluster."""
     run_id = f"test-{secrets.token_hex(6)}"
     logs = directory / "logs"
     logs.mkdir(exist_ok=True)
     recorder = Recorder(directory, {})
-    plan = ClusterPlan(tuple(nodes), ("alice",), persistence, None, replicas or {}, needs)
-    cluster = LocalCluster(plan, run_id, logs)
+    plan = ClusterPlan(
+        tuple(nodes),
+        ("alice",),
+        persistence,
+        None,
+        replicas or {},
+        needs,
+        lock_keys=(KEY,),
+        node_timeout_ms=1000 if sharded else None,
+    )
+    cluster = (ShardedCluster if sharded else LocalCluster)(plan, run_id, logs)
     tolerance = Tolerance(clock_error_ns=10 * MS, persistence=persistence)
     nemesis = Nemesis(cluster, recorder, tolerance)
     try:

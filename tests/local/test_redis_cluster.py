@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.faults import assign_slot
 from lab.processes import processes_of
 from tests.lab_process import MARK, Ended, Lab
+from tests.local.faulty import KEY, broken, step
 
 pytestmark = pytest.mark.full
 
@@ -46,6 +49,21 @@ expect:
   mutual_exclusion: violated
   operations: {alice acquires: [ok, ok], bob acquires: [refused, ok], alice extends: ok, alice releases: ok}
 """
+REDLOCK = """
+title: t
+source: s
+why: w
+cluster: {nodes: 3, sharded: true}
+lock: {name: redlock}
+clients: [alice, bob]
+key: stock
+steps: [{do: alice acquires}, {do: bob acquires}]
+expect: {mutual_exclusion: ok}
+"""
+
+
+async def nothing(*_: Any, **__: Any) -> None:
+    """What a fault that does not take effect does."""
 
 
 def faults(run: Ended, f: str) -> list[dict[str, Any]]:
@@ -85,3 +103,34 @@ def test_its_links_can_be_cut_and_its_replicas_told_to_take_over(lab: Lab) -> No
     assert forced["receipt"]["gap_bytes"] > 0
     assert [each["receipt"]["new_master"] for each in (orderly, forced)] == ["D", "A"]
     assert processes_of(lab.mark, MARK) == []
+
+
+async def test_a_slot_that_does_not_move_has_no_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broken(tmp_path, nodes="ABC", sharded=True) as lab:
+        await lab.cluster.nodes["A"].ask("SET", KEY, "token", "PX", 60_000)
+        monkeypatch.setattr(lab.cluster, "open_slot", nothing)
+        assert not (await lab.inject(reshard={"to": "B"})).confirmed
+        monkeypatch.undo()
+        monkeypatch.setattr(assign_slot, "ASSIGNED_WITHIN_S", 0.1)
+        monkeypatch.setattr(lab.cluster, "assign_slot", nothing)
+        assert not (await lab.nemesis.end(step(assign_slot={"to": "B"})))[1]
+        monkeypatch.undo()
+        receipt = await lab.inject(reshard={"to": "B"})
+        assert receipt.confirmed, receipt.evidence
+        assert (receipt.evidence["keys_before"], receipt.evidence["keys_after"]) == ([1, 0], [0, 1])
+        await lab.nemesis.heal_everything()
+        (_, assigned) = lab.of("assign_slot")
+        assert (assigned["type"], assigned["receipt"]["keys"]) == ("ok", [1, 1])
+        assert await lab.cluster.nodes["B"].has(KEY)
+
+
+def test_redlock_on_the_masters_of_one_redis_cluster_is_never_granted(lab: Lab) -> None:
+    """The slot of a key is on one master, and the others answer MOVED: one of three is no majority."""
+    (lab.directory / "redlock.yaml").write_text(REDLOCK)
+    run = lab("run", "redlock.yaml", "--on", "local")
+    assert run.code == 3, "nothing was granted, so nothing was proved"
+    ends = [(e["process"], e["type"]) for e in run.events if e["f"] == "acquire" and e["type"] != "invoke"]
+    assert ends == [("alice", "fail"), ("bob", "fail")]
+    assert {e["node"] for e in run.events if e["f"] == "key-set"} <= {"A"}

@@ -44,6 +44,7 @@ def test_what_a_node_says_of_another_one() -> None:
     row = Row.parse(f"f00 {place} myself,master,fail? - 0 1795 7 connected 0-99 3902 [7->-d00]")
     assert (row.name, row.master_id, row.epoch, row.linked, row.held_down) == ("A", "", 7, True, True)
     assert [slot for slot in (0, 99, 100, 3902, 7000) if row.serves(slot)] == [0, 99, 3902]
+    assert row.moves == ((7, "to", "d00"),)
     replica = Row.parse("d00 127.77.0.4:17203@17303,node-d slave f00 0 1795 7 disconnected")
     assert (replica.name, replica.master_id, replica.linked, replica.slots) == ("D", "f00", False, ())
     with pytest.raises(UnknownOutcome, match="none of this cluster"):  # it has not told its name yet
@@ -100,6 +101,14 @@ def test_a_lock_that_follows_redirections_needs_a_redis_cluster() -> None:
         ),
         ("{nodes: 3, sharded: true}", "[promote: {node: B}]", "B is in a Redis Cluster"),
         ("{nodes: 3, sharded: true}", "[crash: {nodes: [B]}, failover: {by: B}]", "B is down or paused"),
+        ("{nodes: 3}", "[reshard: {to: B}]", "the nodes are no Redis Cluster, so there are no slots"),
+        ("{nodes: 3, sharded: true}", "[assign_slot: {to: B}]", "no slot is being moved to B"),
+        (
+            "{nodes: 3, sharded: true}",
+            "[reshard: {to: B}, reshard: {to: C}]",
+            "the slot is being moved to B already",
+        ),
+        ("{nodes: 3, sharded: true}", "[pause: {node: B}, reshard: {to: B}]", "B is down or paused"),
         (
             "{nodes: 3, sharded: true}",
             "[hold: {node: A, from: B}]",

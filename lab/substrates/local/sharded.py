@@ -16,6 +16,8 @@ Source: Redis documentation, "Redis cluster specification".
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import ClassVar, Final
 
 from lab.errors import UnknownOutcome
 from lab.servers import ServerSettings
-from lab.substrates.base import STORE, Reporter, View
+from lab.substrates.base import STORE, View
 from lab.substrates.local.named import NamedCluster, host_name, server_name
 from lab.substrates.local.node import LocalNode
 from lab.substrates.plan import ClusterPlan
@@ -32,11 +34,13 @@ from lab.substrates.real.ports import free_ports
 from lab.substrates.toxiproxy import ToxiproxyServer
 
 SLOTS: Final = 16_384
+KEYS_AT_ONCE: Final = 100
+MIGRATE_TIMEOUT_MS: Final = 2000
 AGREED_WITHIN_S: Final = 30.0
 """How long the nodes may take to find each other; it is some 1.5 s."""
 POLL_S: Final = 0.02
-# On the bus a node closes what does not begin with the signature of its messages.
-on_bus: Final = closes(b"\xff" * 8)
+# On the bus a node closes what does not begin with the signature of its messages; Valkey reads 14 bytes.
+on_bus: Final = closes(b"\xff" * 16)
 """How a node is asked on its port for the cluster bus."""
 
 
@@ -44,7 +48,8 @@ on_bus: Final = closes(b"\xff" * 8)
 class Row:
     """One line of CLUSTER NODES: a node as another one knows it.
 
-    ``master_id`` is empty for a master. ``slots`` are the ranges that it serves, first and last.
+    ``master_id`` is empty for a master. ``slots`` are the ranges that it serves, first and last. ``moves``
+    are its slots that are being moved, if it is the one that was asked: slot, "to" or "from", the other's id.
     """
 
     node_id: str
@@ -54,12 +59,14 @@ class Row:
     epoch: int
     linked: bool
     slots: tuple[tuple[int, int], ...]
+    moves: tuple[tuple[int, str, str], ...] = ()
 
     @classmethod
     def parse(cls, line: str) -> Row:
         """Read a line. Raises ``UnknownOutcome``: it names no node of this cluster."""
         node_id, place, flags, master_id, _, _, epoch, link, *slots = line.split()
         ranges = [each.split("-") for each in slots if not each.startswith("[")]
+        moves = re.findall(r"\[(\d+)(->-|-<-)(\w+)\]", " ".join(slots))
         return cls(
             node_id,
             server_name(place.split(",")[1]),
@@ -68,6 +75,7 @@ class Row:
             int(epoch),
             link == "connected",
             tuple((int(ends[0]), int(ends[-1])) for ends in ranges),
+            tuple((int(slot), "to" if way == "->-" else "from", other) for slot, way, other in moves),
         )
 
     def serves(self, slot: int) -> bool:
@@ -105,6 +113,25 @@ class LocalShard(LocalNode):
                 return View(row.name, row.epoch, down)
         return View("", 0, down)
 
+    async def node_id(self) -> str:
+        """``CLUSTER MYID``."""
+        answer = await self.ask("CLUSTER", "MYID")
+        assert isinstance(answer, bytes)
+        return answer.decode()
+
+    async def keys_of_slot(self) -> int:
+        """``CLUSTER COUNTKEYSINSLOT``."""
+        answer = await self.ask("CLUSTER", "COUNTKEYSINSLOT", self.slot)
+        assert isinstance(answer, int)
+        return answer
+
+    async def moves_slot(self) -> str:
+        """What ``CLUSTER NODES`` says of the node itself."""
+        rows = await self.rows()
+        names = {row.node_id: row.name for row in rows}
+        (own,) = (row for row in rows if "myself" in row.flags)
+        return next((f"{way} {names[other]}" for slot, way, other in own.moves if slot == self.slot), "")
+
     async def start_failover(self, *, force: bool) -> None:
         """``CLUSTER FAILOVER``."""
         await self.ask("CLUSTER", "FAILOVER", *(("FORCE",) if force else ()))
@@ -130,11 +157,6 @@ class ShardedCluster(NamedCluster):
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
         self._bus_ports: dict[str, int] = {}
         super().__init__(plan, run_id, log_dir, plan.nodes)
-
-    @property
-    def reporters(self) -> Mapping[str, Reporter]:
-        """All nodes."""
-        return self._shards
 
     @property
     def _shards(self) -> dict[str, LocalShard]:
@@ -190,17 +212,39 @@ class ShardedCluster(NamedCluster):
             place = self._announced(each.name), each.address.port, self._bus_ports[each.name]
             await introducing.ask("CLUSTER", "MEET", *place)
         await self._until_agreed(dict.fromkeys(shards))
-        ids = {name: await shard.ask("CLUSTER", "MYID") for name, shard in shards.items()}
         for replica, master in replicas.items():
-            node_id = ids[master]
-            assert isinstance(node_id, bytes)
-            await shards[replica].ask("CLUSTER", "REPLICATE", node_id.decode())
+            await shards[replica].ask("CLUSTER", "REPLICATE", await shards[master].node_id())
         await asyncio.gather(*(self._until_linked(*pair) for pair in replicas.items()))
         await self._until_agreed({name: replicas.get(name) for name in shards})
         for shard in shards.values():
             slot = await shard.ask("CLUSTER", "KEYSLOT", self._plan.lock_keys[0])
             assert isinstance(slot, int)
             shard.slot = slot
+        self.shards = dict(shards)
+
+    async def open_slot(self, to: str, *, with_keys: bool) -> None:
+        """``CLUSTER SETSLOT IMPORTING`` and ``MIGRATING``, then ``MIGRATE`` for the keys of the slot."""
+        taking = self._shards[to]
+        giving = self._shards[(await taking.view()).master]
+        await taking.ask("CLUSTER", "SETSLOT", taking.slot, "IMPORTING", await giving.node_id())
+        await giving.ask("CLUSTER", "SETSLOT", taking.slot, "MIGRATING", await taking.node_id())
+        while with_keys and (keys := await giving.ask("CLUSTER", "GETKEYSINSLOT", taking.slot, KEYS_AT_ONCE)):
+            assert isinstance(keys, list)
+            place = self._announced(to), taking.address.port
+            await giving.ask("MIGRATE", *place, "", 0, MIGRATE_TIMEOUT_MS, "KEYS", *keys)
+
+    async def assign_slot(self, to: str) -> None:
+        """``CLUSTER SETSLOT NODE``, first at the new master, whose epoch rises by it, then at the others.
+
+        A node that has heard of it already, or has keys of the slot left, may refuse; it hears it from the
+        new master.
+        """
+        taking, node_id = self._shards[to], await self._shards[to].node_id()
+        await taking.ask("CLUSTER", "SETSLOT", taking.slot, "NODE", node_id)
+        for shard in self._shards.values():
+            if shard is not taking and shard.alive:
+                with contextlib.suppress(UnknownOutcome):
+                    await shard.ask("CLUSTER", "SETSLOT", taking.slot, "NODE", node_id)
 
     async def _until_agreed(self, masters: Mapping[str, str | None]) -> None:
         loop = asyncio.get_running_loop()

@@ -86,6 +86,10 @@ WATCHED: list[dict[str, Any]] = [
 SHARDED: list[dict[str, Any]] = [
     {"cut": {"node": "A", "nodes": ["B", "D"]}},
     {"failover": {"by": "D", "force": True}},
+    {"reshard": {"to": "B"}},
+    {"assign_slot": {"to": "B"}},
+    {"reshard": {"to": "C", "keys": "stay"}},
+    {"assign_slot": {"to": "C"}},
     {"until": {"master": "D", "by": ["B", "C"]}},
 ]
 """Steps for a Redis Cluster."""
