@@ -91,6 +91,8 @@ class Failover(Fault):
         """Tell it, and wait until it names another master."""
         reporter = cluster.reporters[self.by]
         before = await reporter.view()
+        if before.master and await answers(master := cluster.nodes[before.master]):
+            await master.role()  # records its offset
         await reporter.start_failover(force=self.force)
         loop = asyncio.get_running_loop()
         give_up = loop.time() + SWITCHED_WITHIN_S
@@ -105,7 +107,11 @@ async def switched(old: str, now: View, cluster: Cluster) -> Receipt:
     """The receipt of a failover from ``old`` to what a server reports ``now``."""
     former, new = cluster.nodes[old], cluster.nodes[now.master]
     role_of_new = await new.role() if await answers(new) else None
+    offset_of_old = former.known_offset
     role_of_old = await former.role() if await answers(former) else None
+    # As a replica it has gone on in the stream of the new master.
+    if role_of_old is not None and role_of_old.name == MASTER:
+        offset_of_old = role_of_old.offset
     evidence: dict[str, Any] = {
         "epoch": now.epoch,
         "old_master": old,
@@ -115,10 +121,10 @@ async def switched(old: str, now: View, cluster: Cluster) -> Receipt:
     }
     promoted_at = role_of_new.promoted_at if role_of_new is not None else None
     # A node that was paused or cut off was not asked before, so its offset may not be known.
-    if promoted_at is not None and former.known_offset:
+    if promoted_at is not None and offset_of_old:
         evidence |= {
-            "offset_of_old": former.known_offset,
+            "offset_of_old": offset_of_old,
             "offset_of_new_when_promoted": promoted_at,
-            "gap_bytes": max(0, former.known_offset - promoted_at),
+            "gap_bytes": max(0, offset_of_old - promoted_at),
         }
     return Receipt(role_of_new is not None and role_of_new.name == MASTER, evidence)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from lab.errors import UnknownOutcome
 from lab.faults.base import Fault, Receipt, Target, Tolerance
 from lab.faults.evict import NOT_KEPT
 from lab.scenario.fault_step import Sign
@@ -72,6 +73,9 @@ class Reshard(Fault):
     async def inject(self, cluster: Cluster) -> Receipt:
         """Open the slot, move its keys, and ask both masters."""
         old = (await cluster.shards[self.to].view()).master
+        if old in ("", self.to):
+            who = f"{self.to} itself" if old else "no node"
+            raise UnknownOutcome(f"the slot of the key can't be moved to {self.to}: {who} serves it")
         giving, taking = cluster.shards[old], cluster.shards[self.to]
         before = [await giving.keys_of_slot(), await taking.keys_of_slot()]
         await cluster.open_slot(self.to, with_keys=self.keys == "move")

@@ -2,8 +2,9 @@
 
 Each of them is asked past all links. The events that a Sentinel publishes (``+sdown``, ``+odown``,
 ``+switch-master`` …) are stamped when they arrive; a node of a Redis Cluster publishes none, so each is asked
-again and again, and what changes is recorded. Every failover is recorded as a fault with its receipt, by the
-first who reports it: others report the same epoch later.
+again and again, and what changes is recorded. Every failover is recorded as a fault with its receipt, in a
+Redis Cluster that of the master which serves the slot of the lock's key. The first who reports it counts:
+others report the same epoch later.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from functools import partial
 from typing import Final
 
 from lab.errors import UnknownOutcome
-from lab.faults.base import Target
+from lab.faults.base import Target, is_running
 from lab.faults.down import NOT_DURABLE
 from lab.faults.failover import Failover, switched
 from lab.faults.nemesis import Nemesis, Record
+from lab.faults.reshard import Reshard
 from lab.substrates.base import Cluster, Reporter, Sentinel, View
 
 AGAIN_S: Final = 0.05
@@ -33,7 +35,6 @@ class FailoverWatch:
         self._sentinels: Mapping[str, Sentinel] = cluster.sentinels
         self._tasks: list[asyncio.Task[None]] = []
         self._master = next((name for name in cluster.nodes if name not in cluster.replicas), "")
-        self._replicas = set(cluster.replicas)
         self._epoch = 0
 
     def start(self) -> None:
@@ -64,7 +65,7 @@ class FailoverWatch:
         before: View | None = None
         while True:
             with contextlib.suppress(UnknownOutcome):
-                if reporter.alive and (view := await reporter.view()) != before:
+                if is_running(reporter) and (view := await reporter.view()) != before:
                     value = {"master": view.master, "epoch": view.epoch, "down": sorted(view.down)}
                     self._record.write("lab", "info", "cluster", node=reporter.name, value=value)
                     if before is None:
@@ -74,6 +75,14 @@ class FailoverWatch:
                     before = view
             await asyncio.sleep(AGAIN_S)
 
+    def _is_told(self, old: str, view: View) -> bool:
+        """Whether the receipt of a step tells of it: of a failover, or of a slot that was moved."""
+        return any(
+            (f == Failover.KEY and evidence.get("epoch") == view.epoch)
+            or (f == Reshard.KEY and (evidence.get("from"), evidence.get("to")) == (old, view.master))
+            for f, evidence in self._nemesis.receipts
+        )
+
     def _begin(self, view: View) -> None:
         if view.epoch > self._epoch:
             self._master, self._epoch = view.master, view.epoch
@@ -82,12 +91,8 @@ class FailoverWatch:
         if view.epoch <= self._epoch:
             return
         old, self._master, self._epoch = self._master, view.master, view.epoch
-        if view.master not in self._replicas or old == view.master:
-            return  # the slot of the key was moved to another master
-        self._replicas = (self._replicas - {view.master}) | {old}
-        told = (evidence.get("epoch") for f, evidence in self._nemesis.receipts if f == Failover.KEY)
-        if Failover.KEY in self._nemesis.under_way or view.epoch in told:
-            return  # the receipt of a step tells of it
+        if old == view.master or Failover.KEY in self._nemesis.under_way or self._is_told(old, view):
+            return
         await self._nemesis.record(
             Failover.KEY,
             Target(f"from {old} to {view.master}", (view.master,)),

@@ -105,6 +105,15 @@ def test_its_links_can_be_cut_and_its_replicas_told_to_take_over(lab: Lab) -> No
     assert processes_of(lab.mark, MARK) == []
 
 
+def test_the_slot_of_a_held_lock_moves_and_that_is_no_failover(lab: Lab) -> None:
+    run = lab("run", "cluster-reshard-control", "--on", "local")
+    assert run.code == 0, run.out + run.err
+    (moved,), (assigned,) = faults(run, "reshard"), faults(run, "assign_slot")
+    assert (moved["receipt"]["from"], moved["receipt"]["keys_after"]) == ("A", [0, 1])
+    assert assigned["receipt"]["served_by"] == dict.fromkeys("ABC", "B")
+    assert faults(run, "failover") == []
+
+
 async def test_a_slot_that_does_not_move_has_no_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
