@@ -26,7 +26,6 @@ _NOT_OURS = "the servers are not the lab's, and it changes nothing of theirs but
 _LACKING: Mapping[tuple[str, Capability], str] = {
     ("docker", Capability.SENTINELS): "no Sentinel here: the names of servers are not set in containers",
     ("virtual", Capability.SENTINELS): "no Sentinel here: the conductor resolves no names of servers",
-    ("sim", Capability.SENTINELS): "no Sentinel here: the model of Redis has none",
     ("endpoints", Capability.NODE_CLOCKS): _NOT_OURS,
     ("endpoints", Capability.PAUSE_NODES): _NOT_OURS,
     ("endpoints", Capability.STOP_NODES): _NOT_OURS,

@@ -16,8 +16,8 @@ from lab.locks import refuse_without_sentinels
 from lab.run.request import RunRequest
 from lab.shims import NAMES_VARIABLE, preload
 from lab.substrates import choose
+from lab.substrates.asked_sentinel import host_name, server_name
 from lab.substrates.base import Capability
-from lab.substrates.local.sentinels import host_name, server_name
 from lab.substrates.refusals import lacking
 from lab.tools import Missing
 
@@ -66,7 +66,7 @@ def test_a_server_has_one_name_by_which_processes_know_it() -> None:
             server_name(host)
 
 
-@pytest.mark.parametrize("name", ["docker", "sim", "virtual"])
+@pytest.mark.parametrize("name", ["docker", "virtual"])
 def test_a_substrate_without_sentinels_says_why(name: str) -> None:
     said = lacking(name, {Capability.SENTINELS})
     assert said.startswith(f"{name} cannot run Redis Sentinels (no Sentinel here: ")
@@ -78,7 +78,7 @@ def test_a_substrate_without_sentinels_says_why(name: str) -> None:
 
 def test_a_run_is_refused_before_anything_starts() -> None:
     with pytest.raises(LabError, match="no Sentinel here"):
-        RunRequest("sentinel-failover", substrate="sim").plan()
+        RunRequest("sentinel-failover", substrate="virtual").plan()
 
 
 def test_a_lock_that_asks_sentinels_needs_some() -> None:

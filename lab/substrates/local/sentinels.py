@@ -16,51 +16,29 @@ Source: Redis documentation, "High availability with Redis Sentinel", "IP addres
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from typing import Final, cast
-
-import hiredis
 
 from lab import tools
 from lab.addresses import SENTINEL_SERVICE, Address
-from lab.errors import UnknownOutcome
 from lab.servers import ServerSettings
 from lab.shims import NAMES_VARIABLE, preload
-from lab.substrates.base import STORE, ClockReading, Life, Probe, Role, SentinelView
+from lab.substrates.asked_sentinel import AGREED_WITHIN_S, POLL_S, AskedSentinel, host_name, pong
+from lab.substrates.base import STORE, ClockReading
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.cluster import HOST, LocalCluster
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import Launch, LocalNode
-from lab.substrates.local.peers import PeerLink, PeerWay
+from lab.substrates.peers import PeerLink, PeerWay
 from lab.substrates.plan import ClusterPlan, SentinelPlan
-from lab.substrates.probe import echo, question
+from lab.substrates.probe import echo
 from lab.substrates.real.ports import free_ports
 from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
 
-AGREED_WITHIN_S: Final = 20.0
-"""How long Sentinels may take to find each other and the replicas; it is some 2 s."""
-POLL_S: Final = 0.02
-pong: Final = question(b"PING\r\n", lambda heard: heard.startswith(b"+PONG"))
-"""How a Sentinel is asked: it has no ECHO."""
 
-
-def host_name(server: str) -> str:
-    """The name by which processes know a server: A is ``node-a``, S1 is ``sentinel-1``."""
-    return f"sentinel-{server[1:]}" if len(server) > 1 else f"node-{server.lower()}"
-
-
-def server_name(host: str) -> str:
-    """The server that has this name. Raises ``UnknownOutcome``: none has."""
-    kind, _, which = host.partition("-")
-    if kind not in ("node", "sentinel") or not which:
-        raise UnknownOutcome(f"a Sentinel names the server {host!r}, which is none of this cluster")
-    return which.upper() if kind == "node" else f"S{which}"
-
-
-class LocalSentinel(LocalNode):
+class LocalSentinel(AskedSentinel, LocalNode):
     """One Sentinel: a redis-server in Sentinel mode; ``address`` leads to it around every link."""
 
     async def start(self) -> None:
@@ -78,73 +56,8 @@ class LocalSentinel(LocalNode):
         child.expected_end = False
         self._port.close()
 
-    async def probe(self, timeout_s: float) -> Probe:
-        """PING on a connection of its own, around all links."""
-        return await pong(self.address, timeout_s)
-
-    async def echoes(self) -> None:  # type: ignore[override]
-        """None: it does not count probes."""
-
-    async def life(self) -> Life:
-        """``INFO server``; it keeps no keys."""
-        server = await self.info("server")
-        return Life(server["run_id"], int(server["process_id"]), None)
-
-    async def role(self) -> Role:
-        """It takes no part in the replication."""
-        return Role("sentinel", 0, linked=True)
-
     async def _reported_time(self) -> ClockReading:
         return await self.clock.witness()  # it has no TIME
-
-    async def view(self) -> SentinelView:
-        """``SENTINEL MASTER``, ``REPLICAS`` and ``SENTINELS``."""
-        master = await self._rows("MASTER")
-        others = [*await self._rows("REPLICAS"), *await self._rows("SENTINELS")]
-        down = frozenset(server_name(row["ip"]) for row in (*master, *others) if "s_down" in row["flags"])
-        return SentinelView(server_name(master[0]["ip"]), int(master[0]["config-epoch"]), down)
-
-    async def force_failover(self) -> None:
-        """``SENTINEL FAILOVER``."""
-        await self.ask("SENTINEL", "FAILOVER", SENTINEL_SERVICE)
-
-    async def agrees(self, replicas: int, sentinels: int) -> bool:
-        """Whether it hears the master, and so many replicas and other Sentinels, and nothing is amiss."""
-        (master,), copies = await self._rows("MASTER"), await self._rows("REPLICAS")
-        others = await self._rows("SENTINELS")
-        return (
-            (len(copies), len(others)) == (replicas, sentinels)
-            and master["flags"] == "master"
-            and all(row["flags"] == "slave" and row["master-link-status"] == "ok" for row in copies)
-            and all(row["flags"] == "sentinel" for row in others)
-        )
-
-    async def heard(self) -> AsyncIterator[tuple[str, str]]:
-        """``PSUBSCRIBE *``, until the connection ends: when the Sentinel does."""
-        reader, writer = await asyncio.open_connection(self.address.host, self.address.port)
-        try:
-            writer.write(b"PSUBSCRIBE *\r\n")
-            replies = hiredis.Reader(encoding="utf-8", errors="replace")
-            while data := await reader.read(65_536):
-                replies.feed(data)
-                while isinstance(reply := replies.gets(), list):
-                    if reply[0] == "pmessage":
-                        yield reply[2], reply[3]
-        finally:
-            writer.close()
-
-    async def _rows(self, what: str) -> list[dict[str, str]]:
-        """What it answers to a SENTINEL command on the master: one row of names and values, or several."""
-        answer = await self.ask("SENTINEL", what, SENTINEL_SERVICE)
-        if not isinstance(answer, list):
-            raise UnknownOutcome(f"{self.name} answered SENTINEL {what} with {answer!r}")
-        rows = cast(list[list[bytes]], [answer] if what == "MASTER" else answer)
-        return [_pairs(row) for row in rows]
-
-
-def _pairs(row: list[bytes]) -> dict[str, str]:
-    words = [word.decode(errors="replace") for word in row]
-    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 class SentinelCluster(LocalCluster):
@@ -218,7 +131,7 @@ class SentinelCluster(LocalCluster):
                 near,
                 far,
                 [links[pair] for pair in both],
-                [PeerWay(*pair, links[pair], ways[pair]) for pair in both],
+                [PeerWay(*pair, links[pair], ways[pair].ping, ways[pair].behind) for pair in both],
             )
         self._links |= {pair: link for pair, link in links.items() if link.client in self.clients}
 
@@ -262,16 +175,6 @@ class SentinelCluster(LocalCluster):
 
     async def _until_agreed(self) -> None:
         """Wait until each Sentinel knows all replicas and all other Sentinels, and reaches them."""
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + AGREED_WITHIN_S
         for sentinel in self._started:
-            if not isinstance(sentinel, LocalSentinel):
-                continue
-            while not await sentinel.agrees(len(self._plan.replicas), len(self._sentinel_plan.names) - 1):
-                if loop.time() > give_up:
-                    raise UnknownOutcome(
-                        f"{sentinel.name} did not find the replicas and the other Sentinels "
-                        f"within {AGREED_WITHIN_S:.0f} s",
-                        hint=f"its log ends:\n{sentinel.running().tail(8)}",
-                    )
-                await asyncio.sleep(POLL_S)
+            if isinstance(sentinel, LocalSentinel):
+                await sentinel.until_agreed(len(self._plan.replicas), len(self._sentinel_plan.names) - 1)
