@@ -85,7 +85,7 @@ def until_switch(events: Events) -> tuple[list[str], list[list[str]]]:
     leader: list[str] = []
     others = []
     for seen in published(events).values():
-        names = [name for name, _ in seen]
+        names = [name for name, text in seen if name != "+sdown" or text.startswith("master")]
         names = names[: names.index("+switch-master") + 1]
         if "+elected-leader" in names:
             leader = [name for name in names if name != "-odown"]

@@ -192,14 +192,16 @@ def asks_sentinels(name: str) -> bool:
     return bool(getattr(lock_class(name), "asks_sentinels", False))
 
 
-def refuse_without_sentinels(name: str, where: str) -> None:
+def refuse_without_sentinels(
+    name: str, where: str, hint: str = "cluster: {nodes: 2, replicas: {B: A}, sentinels: 3}"
+) -> None:
     """Refuse a lock that asks Redis Sentinels, where there are none. Raises ``LabError``."""
     if asks_sentinels(name):
         raise LabError(
             f"the lock {name} asks Sentinels for the master, and there are none",
             where=where,
             expected="a scenario whose cluster has Sentinels: `lab list --sentinel` shows some",
-            hint="cluster: {nodes: 2, replicas: {B: A}, sentinels: 3}",
+            hint=hint,
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lab.redis_model.arguments import integer
 from lab.redis_model.info import information
 from lab.redis_model.registry import Command, Commands
-from lab.redis_model.reply import NULL_ARRAY, OK, Map, RedisError, Reply, Verbatim
+from lab.redis_model.reply import NULL_ARRAY, OK, Map, RedisError, Reply, Status, Verbatim
 from lab.redis_model.watched import HELLO, PARALLEL_SYNCS
 from lab.servers import Server
 
@@ -80,7 +80,7 @@ def _identity(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 
 def _check_quorum(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     model = _of_service(server, args[2])
-    usable = 1 + sum(not other.is_down and other.links.is_whole for other in model.sentinels.values())
+    usable = 1 + sum(not other.is_down for other in model.sentinels.values())
     voters = len(model.sentinels) + 1
     if usable < model.settings.quorum:
         raise RedisError(
@@ -92,7 +92,7 @@ def _check_quorum(server: RedisModel, session: Session, args: list[bytes]) -> Re
             f"NOQUORUM {usable} usable Sentinels. Not enough available Sentinels to reach the majority and "
             "authorize a failover"
         )
-    return f"OK {usable} usable Sentinels. Quorum and failover authorization can be reached".encode()
+    return Status(b"OK %d usable Sentinels. Quorum and failover authorization can be reached" % usable)
 
 
 def _publish(server: RedisModel, session: Session, args: list[bytes]) -> Reply:

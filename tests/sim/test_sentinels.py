@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from lab.substrates.sim.simulate import simulate
 from tests.sentinels import FORCED, HEAD, WAITS_FOR_REPLICAS, faults, published, until_switch
 from tests.sim.hosts import here
 from tests.sim.redis_arms import START_NS
-from tests.sim.simulated import Simulated, run_in_simulation
+from tests.sim.simulated import run_in_simulation
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -241,10 +240,6 @@ def test_a_replica_that_stands_still_does_not_follow() -> None:
 # In the simulation.
 
 
-def events_of(run: Simulated) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run.directory / "history.jsonl").read_text().splitlines()][1:-1]
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "scenario",
@@ -254,12 +249,12 @@ def test_it_comes_out_as_its_file_says(scenario: str, tmp_path: Path) -> None:
     run = run_in_simulation(scenario, 1, tmp_path)
     assert run.mismatches == ()
     assert run.unknown == ()
-    by_type = [event["type"] for event in events_of(run) if event["process"] == "nemesis"]
+    by_type = [event["type"] for event in run.events if event["process"] == "nemesis"]
     assert by_type.count("invoke") == by_type.count("ok") > 0, "every fault has a receipt"
 
 
 def test_a_failover_has_a_receipt_and_its_events(tmp_path: Path) -> None:
-    events = events_of(run_in_simulation("sentinel-failover", 4, tmp_path))
+    events = run_in_simulation("sentinel-failover", 4, tmp_path).events
     (failover,) = faults(events, "failover")
     receipt = failover["receipt"]
     assert (receipt["old_master"], receipt["new_master"], receipt["epoch"]) == ("A", "B", 1)
@@ -276,7 +271,7 @@ def test_faults_on_sentinels_have_receipts_and_a_forced_failover_is_one(tmp_path
     (tmp_path / "forced.yaml").write_text(HEAD + FORCED)
     run = run_in_simulation(str(tmp_path / "forced.yaml"), 1, tmp_path)
     assert (run.mismatches, run.unknown) == ((), ())
-    events = events_of(run)
+    events = run.events
     (failover,) = faults(events, "failover")
     assert failover["target"] == "Sentinel S1"
     assert failover["receipt"]["gap_bytes"] > 0

@@ -87,6 +87,12 @@ def test_a_lock_that_asks_sentinels_needs_some() -> None:
         refuse_without_sentinels("sentinel", "here")
 
 
+def test_lab_test_says_how_such_a_lock_can_be_examined() -> None:
+    with pytest.raises(LabError) as caught:
+        call(["test", "sentinel", "--budget", "1s"])
+    assert "lab test --replicas 2" in (caught.value.hint or "")
+
+
 @pytest.mark.parametrize(
     "command",
     [
