@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Protocol
 
 from lab.addresses import Address
@@ -13,13 +14,21 @@ from lab.substrates.base import ConnectionKind, Direction, Link, Probe, Witness
 from lab.substrates.probe import Ping
 
 
+class Part(Link, Protocol):
+    """A link in one direction, with a name of its own."""
+
+    @property
+    def name(self) -> str:
+        """What it is called where its troubles are told."""
+
+
 @dataclass(frozen=True, slots=True)
 class PeerWay:
     """One link to a port where a server can be asked; ``behind`` is that port itself."""
 
     client: str
     target: str
-    link: Link
+    link: Part
     ping: Ping
     behind: Address
 
@@ -30,14 +39,6 @@ class PeerWay:
     async def around(self, timeout_s: float) -> Probe:
         """Ask the port behind it."""
         return await self.ping(self.behind, timeout_s)
-
-
-class Part(Link, Protocol):
-    """A link in one direction, with a name of its own."""
-
-    @property
-    def name(self) -> str:
-        """What it is called where its troubles are told."""
 
 
 class PeerLink:
@@ -102,3 +103,14 @@ class PeerLink:
 
     async def _each(self, do: Callable[[Part], Awaitable[None]]) -> None:
         await asyncio.gather(*(do(part) for part in self._parts))
+
+
+def links_between(
+    servers: Sequence[str], ways: Mapping[tuple[str, str], PeerWay]
+) -> dict[tuple[str, str], PeerLink]:
+    """The links between any two of these servers, by both names, of the ways that there are."""
+    links = {}
+    for near, far in permutations(servers, 2):
+        both = [ways[pair] for pair in ((near, far), (far, near)) if pair in ways]
+        links[near, far] = PeerLink(near, far, [way.link for way in both], both)
+    return links

@@ -25,7 +25,6 @@ _BEYOND: Mapping[Capability, str] = {
 _NOT_OURS = "the servers are not the lab's, and it changes nothing of theirs but keys of its own"
 _LACKING: Mapping[tuple[str, Capability], str] = {
     ("docker", Capability.SENTINELS): "no Sentinel here: the names of servers are not set in containers",
-    ("virtual", Capability.SENTINELS): "no Sentinel here: the conductor resolves no names of servers",
     ("endpoints", Capability.NODE_CLOCKS): _NOT_OURS,
     ("endpoints", Capability.PAUSE_NODES): _NOT_OURS,
     ("endpoints", Capability.STOP_NODES): _NOT_OURS,

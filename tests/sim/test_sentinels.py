@@ -13,7 +13,9 @@ from lab.redis_model import RedisModel
 from lab.redis_model.sentinel import SentinelModel, SentinelSettings
 from lab.redis_model.watched import Conversation, Watched
 from lab.scenario.files import sentinel_names
+from lab.substrates.plan import ClusterPlan, SentinelPlan
 from lab.substrates.sim.node import SimNode
+from lab.substrates.sim.sentinels import SimSentinel, SimSentinelCluster
 from lab.substrates.sim.simulate import simulate
 from tests.sentinels import FORCED, HEAD, WAITS_FOR_REPLICAS, faults, published, until_switch
 from tests.sim.hosts import here
@@ -235,6 +237,25 @@ async def _follows_while_paused() -> list[bool]:
 
 def test_a_replica_that_stands_still_does_not_follow() -> None:
     assert simulate(_follows_while_paused, 1) == [False, True]
+
+
+async def _restarted() -> list[Any]:
+    settings = SentinelSettings("sentinel-1", 26379, "mymaster", NODE_A, 2, 1_000, 4_000)
+    plan = ClusterPlan(("A",), (), "none", sentinels=SentinelPlan(("S1",), 2, 1_000, 4_000))
+    sentinel = SimSentinel(here().network, SimSentinelCluster(plan, Path()), "S1", settings)
+    await sentinel.start()
+    vote = ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", *NODE_A)
+    identity, first = await sentinel.ask("SENTINEL", "MYID"), await sentinel.ask(*vote, 1, "anna")
+    await sentinel.kill()
+    await sentinel.start()
+    return [identity, first, await sentinel.ask("SENTINEL", "MYID"), await sentinel.ask(*vote, 1, "bert")]
+
+
+def test_a_sentinel_that_was_killed_remembers_who_it_is_and_that_it_has_voted() -> None:
+    identity, first, again, second = simulate(_restarted, 1)
+    assert identity == again
+    assert first == [0, b"anna", 1]
+    assert second[1:] == [b"*", 1], "its vote of this epoch is given; for whom it does not know any more"
 
 
 # In the simulation.

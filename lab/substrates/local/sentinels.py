@@ -1,11 +1,8 @@
-"""Redis Sentinels on this machine, and nodes that they can promote: names, and a proxy per (process, server).
+"""Redis Sentinels on this machine, and nodes that they can promote: a proxy per (process, server).
 
-Sentinel tells clients and other servers where the master is, so everybody is told the same place, and a proxy
-behind that place could not tell who comes. So every server announces a name instead of an address
-(``replica-announce-ip node-b``, ``sentinel announce-ip sentinel-1``, ``sentinel resolve-hostnames yes``), and
-each process resolves the names by a preload library to loopback addresses of its own, where Toxiproxy listens
-on the port of the server: 127.77.process.server. Clients, replicas and Sentinels each have a link to every
-server, and follow a failover over it.
+Each process resolves the names that servers announce by a preload library to loopback addresses of its own,
+where Toxiproxy listens on the port of the server: 127.77.process.server. Clients, replicas and Sentinels each
+have a link to every server, and follow a failover over it.
 
 Sentinel rewrites the configuration files of nodes and its own. They stay over restarts: a master that was
 killed comes back as a master, as it does in production, and a Sentinel remembers its epoch.
@@ -18,23 +15,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 from lab import tools
-from lab.addresses import SENTINEL_SERVICE, Address
+from lab.addresses import Address
 from lab.servers import ServerSettings
 from lab.shims import NAMES_VARIABLE, preload
-from lab.substrates.asked_sentinel import AGREED_WITHIN_S, POLL_S, AskedSentinel, host_name, pong
 from lab.substrates.base import STORE, ClockReading
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.cluster import HOST, LocalCluster
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import Launch, LocalNode
-from lab.substrates.peers import PeerLink, PeerWay
+from lab.substrates.peers import PeerWay, links_between
 from lab.substrates.plan import ClusterPlan, SentinelPlan
 from lab.substrates.probe import echo
 from lab.substrates.real.ports import free_ports
+from lab.substrates.sentinels import (
+    AGREED_WITHIN_S,
+    POLL_S,
+    AskedSentinel,
+    directives,
+    host_name,
+    pairs,
+    pong,
+)
 from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
 
 
@@ -113,26 +117,16 @@ class SentinelCluster(LocalCluster):
         await self._learn_server()
 
     async def _make_links(self, proxies: Sequence[ToxiproxyServer], ports: Mapping[str, int]) -> None:
-        plans: list[LinkPlan] = []
-        for near in self._processes:
-            for far in self._servers:
-                if near == far or (near in self._plan.nodes and far in self._sentinel_plan.names):
-                    continue  # a node asks no Sentinel
-                ping, listens = (echo if far in self._plan.nodes else pong), self._address(near, far)
-                plan = await self._link_plan(near, Address(far, HOST, ports[far]), ping)
-                plans.append(replace(plan, listen=f"{listens}:{ports[far]}"))
+        plans: dict[tuple[str, str], LinkPlan] = {}
+        for near, far in pairs(self.clients, self._plan.nodes, self._sentinel_plan.names):
+            ping, listens = (echo if far in self._plan.nodes else pong), self._address(near, far)
+            plan = await self._link_plan(near, Address(far, HOST, ports[far]), ping)
+            plans[near, far] = replace(plan, listen=f"{listens}:{ports[far]}")
         stores = [await self._link_plan(client, self.store_node.address, echo) for client in self.clients]
-        made = await self._shared_out([*plans, *stores], proxies)
+        made = await self._shared_out([*plans.values(), *stores], proxies)
         links = {(link.client, link.target): link for link in made}
-        ways = {(plan.client, plan.target): plan for plan in plans}
-        for near, far in permutations(self._servers, 2):
-            both = [pair for pair in ((near, far), (far, near)) if pair in ways]
-            self._links[near, far] = PeerLink(
-                near,
-                far,
-                [links[pair] for pair in both],
-                [PeerWay(*pair, links[pair], ways[pair].ping, ways[pair].behind) for pair in both],
-            )
+        ways = {pair: PeerWay(*pair, links[pair], plan.ping, plan.behind) for pair, plan in plans.items()}
+        self._links |= links_between(self._servers, ways)
         self._links |= {pair: link for pair, link in links.items() if link.client in self.clients}
 
     async def _replicate(self, replica: str, master: str) -> None:
@@ -148,19 +142,10 @@ class SentinelCluster(LocalCluster):
         disk = LocalDisk(directory, None)
         (master,) = set(self._plan.nodes) - set(self._plan.replicas)
         file = self._scratch / f"{name}.conf"
-        file.write_text(
-            f"port {ports[name]}\n"
-            f"bind {HOST}\n"
-            f"dir {directory}\n"
-            "set-proc-title no\n"  # as for nodes
-            "sentinel resolve-hostnames yes\n"
-            "sentinel announce-hostnames yes\n"
-            f"sentinel announce-ip {host_name(name)}\n"
-            f"sentinel announce-port {ports[name]}\n"
-            f"sentinel monitor {SENTINEL_SERVICE} {host_name(master)} {ports[master]} {plan.quorum}\n"
-            f"sentinel down-after-milliseconds {SENTINEL_SERVICE} {plan.down_after_ms}\n"
-            f"sentinel failover-timeout {SENTINEL_SERVICE} {plan.failover_timeout_ms}\n"
-        )
+        watched = Address(master, host_name(master), ports[master])
+        lines = [f"port {ports[name]}", f"bind {HOST}", f"dir {directory}"]
+        lines += directives(plan, name, ports[name], watched)
+        file.write_text("".join(f"{line}\n" for line in lines))
         launch = Launch(
             self._nursery,
             name,

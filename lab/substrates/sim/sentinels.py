@@ -6,19 +6,17 @@ As on real machines servers announce names, and each process finds another link 
 from __future__ import annotations
 
 import asyncio
-from itertools import permutations
 from pathlib import Path
 from typing import Final
 
 from lab.addresses import SENTINEL_SERVICE, Address
 from lab.redis_model import RedisModel
 from lab.redis_model.sentinel import Remembered, SentinelModel, SentinelSettings
-from lab.substrates.asked_sentinel import AskedSentinel, host_name, pong
-from lab.substrates.peers import PeerLink, PeerWay
+from lab.substrates.peers import PeerWay, links_between
 from lab.substrates.plan import ClusterPlan, SentinelPlan
 from lab.substrates.probe import echo
+from lab.substrates.sentinels import AskedSentinel, host_name, pairs, pong
 from lab.substrates.sim.cluster import SimCluster
-from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.node import PORT, SimNode
 
@@ -103,26 +101,14 @@ class SimSentinelCluster(SimCluster):
 
     def _make_links(self) -> None:
         servers: dict[str, SimNode] = {**self.nodes, **self._watching}
-        one_way: dict[tuple[str, str], SimLink] = {}
-        for near in (*self.clients, *servers):
-            for name, server in servers.items():
-                if near == name or (near in self.nodes and name in self._watching):
-                    continue  # a node asks no Sentinel
-                ping = echo if name in self.nodes else pong
-                link = one_way[near, name] = self._made_link(near, server, ping)
-                self._network.resolve(near, host_name(name), link.address.host)
-        for near, far in permutations(servers, 2):
-            both = [pair for pair in ((near, far), (far, near)) if pair in one_way]
-            ways = [
-                PeerWay(
-                    *pair,
-                    one_way[pair],
-                    pong if pair[1] in self._watching else echo,
-                    servers[pair[1]].address,
-                )
-                for pair in both
-            ]
-            self._links[near, far] = PeerLink(near, far, [one_way[pair] for pair in both], ways)
-        self._links |= {pair: link for pair, link in one_way.items() if pair[0] in self.clients}
+        ways: dict[tuple[str, str], PeerWay] = {}
+        for near, far in pairs(self.clients, tuple(self.nodes), tuple(self._watching)):
+            ping = echo if far in self.nodes else pong
+            link = self._made_link(near, servers[far], ping)
+            self._network.resolve(near, host_name(far), link.address.host)
+            ways[near, far] = PeerWay(near, far, link, ping, servers[far].address)
+            if near in self.clients:
+                self._links[near, far] = link
+        self._links |= links_between(tuple(servers), ways)
         for client in self.clients:
             self._links[client, self.store_node.name] = self._made_link(client, self.store_node)

@@ -1,17 +1,23 @@
-"""What the lab asks a Redis Sentinel itself, around all links: the same commands, real or simulated."""
+"""Redis Sentinels, real or simulated: the names of servers, who reaches whom, and what the lab asks itself.
+
+Sentinel tells clients and other servers where the master is, so everybody is told the same place, and a link
+behind that place could not know who comes. So every server announces a name instead of an address, and each
+process finds a link of its own behind it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final, cast
 
 import hiredis
 
-from lab.addresses import SENTINEL_SERVICE
+from lab.addresses import SENTINEL_SERVICE, Address
 from lab.errors import UnknownOutcome
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import Life, Probe, Role, SentinelView
+from lab.substrates.plan import SentinelPlan
 from lab.substrates.probe import question
 
 AGREED_WITHIN_S: Final = 20.0
@@ -32,6 +38,30 @@ def server_name(host: str) -> str:
     if kind not in ("node", "sentinel") or not which:
         raise UnknownOutcome(f"a Sentinel names the server {host!r}, which is none of this cluster")
     return which.upper() if kind == "node" else f"S{which}"
+
+
+def pairs(clients: Iterable[str], nodes: Sequence[str], sentinels: Sequence[str]) -> list[tuple[str, str]]:
+    """Who reaches which server by a link: every process every server, but a node asks no Sentinel."""
+    return [
+        (near, far)
+        for near in (*clients, *nodes, *sentinels)
+        for far in (*nodes, *sentinels)
+        if near != far and not (near in nodes and far in sentinels)
+    ]
+
+
+def directives(plan: SentinelPlan, name: str, port: int, master: Address) -> list[str]:
+    """What the configuration file of a real Sentinel says of this: who it is, and what it watches."""
+    return [
+        "set-proc-title no",  # as for nodes
+        "sentinel resolve-hostnames yes",
+        "sentinel announce-hostnames yes",
+        f"sentinel announce-ip {host_name(name)}",
+        f"sentinel announce-port {port}",
+        f"sentinel monitor {SENTINEL_SERVICE} {master.host} {master.port} {plan.quorum}",
+        f"sentinel down-after-milliseconds {SENTINEL_SERVICE} {plan.down_after_ms}",
+        f"sentinel failover-timeout {SENTINEL_SERVICE} {plan.failover_timeout_ms}",
+    ]
 
 
 class AskedSentinel(AskedNode):
