@@ -19,6 +19,7 @@ from pathlib import Path
 
 from lab import tools
 from lab.addresses import Address
+from lab.errors import UnknownOutcome
 from lab.servers import ServerSettings
 from lab.shims import NAMES_VARIABLE, preload
 from lab.substrates.base import STORE, ClockReading
@@ -161,5 +162,10 @@ class SentinelCluster(LocalCluster):
     async def _until_agreed(self) -> None:
         """Wait until each Sentinel knows all replicas and all other Sentinels, and reaches them."""
         for sentinel in self._started:
-            if isinstance(sentinel, LocalSentinel):
+            if not isinstance(sentinel, LocalSentinel):
+                continue
+            try:
                 await sentinel.until_agreed(len(self._plan.replicas), len(self._sentinel_plan.names) - 1)
+            except UnknownOutcome as error:
+                hint = f"its log ends:\n{sentinel.running().tail(8)}"
+                raise UnknownOutcome(error.seen, hint=hint) from error
