@@ -49,7 +49,7 @@ _ALLOWS = {
     "cc": "building the shims (or a wheel's compiler)",
     "vtime-shim": "virtual runs: real processes in virtual time",
     "conductor": "virtual runs: the time itself",
-    "names-shim": "local runs: Redis Sentinel, Redis Cluster",
+    "names-shim": "Redis Sentinel on local and virtual, Redis Cluster on local",
     _PRELOAD: "the shims to act",
     _ENGINE: "docker runs",
     _IMAGES: "docker runs: nodes, links, clients",

@@ -120,7 +120,12 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         modelled(asked.server, "--server")
         check_servers_of_replays(asked.lock, asked.server)
     must_run_in_virtual_time(asked.lock)
-    refuse_alone(asked.lock, "lab test")
+    refuse_alone(
+        asked.lock,
+        "lab test",
+        hint="`lab test --replicas 2` examines a lock that asks the nodes themselves which of them is the "
+        "master (ROLE), with a failover at each of its requests",
+    )
     lock_class(asked.lock)
     options = {**options_for(asked.lock), **dict(asked.options)}
     notes = partial(noted, asked.lock)

@@ -210,11 +210,11 @@ def lacks_around(name: str, around: str = "") -> tuple[str, str, str] | None:
     return None if needed in ("", around) else _AROUND[needed]
 
 
-def refuse_alone(name: str, where: str, around: str = "") -> None:
+def refuse_alone(name: str, where: str, around: str = "", hint: str = "") -> None:
     """Refuse a lock that asks Sentinels or a Redis Cluster, where there is none. Raises ``LabError``."""
     if (lack := lacks_around(name, around)) is not None:
-        does, expected, hint = lack
-        raise LabError(f"the lock {name} {does}", where=where, expected=expected, hint=hint)
+        does, expected, cluster = lack
+        raise LabError(f"the lock {name} {does}", where=where, expected=expected, hint=hint or cluster)
 
 
 def margin_ns(name: str, ttl_ns: int, options: Options) -> int:

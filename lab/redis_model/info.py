@@ -46,12 +46,12 @@ def _server(model: RedisModel) -> Fields:
 
 def _product(model: RedisModel) -> Fields:
     if model.server.product == "redis":
-        return {"redis_version": model.version, "redis_mode": "standalone"}
+        return {"redis_version": model.version, "redis_mode": model.mode}
     return {
         "redis_version": COMPATIBLE,
         "server_name": "valkey",
         "valkey_version": model.version,
-        "server_mode": "standalone",
+        "server_mode": model.mode,
     }
 
 
@@ -109,7 +109,10 @@ def _replication(model: RedisModel) -> Fields:
             "slave_repl_offset": own.offset,
             "slave_priority": 100,
             "slave_read_only": 1,
+            "replica_announced": 1,
         }
+        if (down_for_s := own.down_for_s) is not None:
+            fields["master_link_down_since_seconds"] = down_for_s
     fields["connected_slaves"] = len(own.feeds)
     if model.limits.min_replicas and model.limits.max_lag_s:
         fields["min_slaves_good_slaves"] = own.count_good(model.limits.max_lag_s)
@@ -122,6 +125,7 @@ def _replication(model: RedisModel) -> Fields:
         "master_replid": own.replication_id,
         "master_replid2": own.earlier_id,
         "master_repl_offset": own.offset,
+        "second_repl_offset": own.promoted_at + 1 if own.promoted_at >= 0 else -1,
         "repl_backlog_active": int(own.has_stream),
     }
 

@@ -35,9 +35,12 @@ class MasterLink:
         self._in_transaction = False
         self._is_open = True
 
-    def ask(self, port: int) -> None:
-        """Ask for everything."""
-        self._send(pack([b"REPLCONF", b"listening-port", b"%d" % port]) + pack([b"PSYNC", b"?", b"-1"]))
+    def ask(self, port: int, announces: str) -> None:
+        """Ask for everything, as the server that others reach by this name and port."""
+        words = [[b"REPLCONF", b"listening-port", b"%d" % port]]
+        if announces:
+            words.append([b"REPLCONF", b"ip-address", announces.encode()])
+        self._send(b"".join(pack(each) for each in [*words, [b"PSYNC", b"?", b"-1"]]))
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the master."""

@@ -87,6 +87,7 @@ class RedisModel:
         replicaof: host and port of its master; call ``tick`` once ``connect_master`` is set.
         server: the product and version whose behaviour it shows, one that ``require_modelled`` lets through.
         settings: how it is set up besides; ``limits`` says which directives are simulated.
+        announces: the name by which it is known to its master, and so to Sentinels (replica-announce-ip).
     """
 
     on_missing: Callable[[Missing], None] | None = None
@@ -110,8 +111,10 @@ class RedisModel:
         replicaof: tuple[str, int] | None = None,
         server: Server = DEFAULT,
         settings: ServerSettings = DEFAULT_SETTINGS,
+        announces: str = "",
     ) -> None:
-        self.name = name
+        self.name, self.announces = name, announces
+        self.mode = "standalone"
         self.server, self.commands = server, commands_of(server)
         self.is_before_7 = is_before_7(server)
         self.wall_ns, self.monotonic_ns = wall_ns, monotonic_ns
@@ -125,6 +128,8 @@ class RedisModel:
         """Called once after SHUTDOWN has ended all connections."""
         self.on_command: Callable[[Sequence[bytes], str], None] | None = None
         """Called with every command that MONITOR would show, and by whom it was sent."""
+        self.on_rewrite: Callable[[], None] | None = None
+        """Called by CONFIG REWRITE; None: there is no configuration file."""
         self.connect_master: Callable[[str, int], None] | None = None
         """Called when this server wants a connection to its master; answered with ``master_link``."""
         self.drift_ppm = 0
@@ -207,6 +212,7 @@ class RedisModel:
         self.blocking.remove(session)
         self.replication.feeds.pop(session, None)
         self.replication.ports.pop(session, None)
+        self.replication.hosts.pop(session, None)
         self.silence(session)
         session.unwatch()
 

@@ -54,12 +54,18 @@ class Replication:
         self.has_stream = False
         """Whether there is or was a replica: only then are bytes counted."""
         self.ports: dict[Session, int] = {}
+        self.hosts: dict[Session, str] = {}
+        """By which name a replica wants to be known."""
         self.master: tuple[str, int] | None = None
         self.state = "none"
         """Of a replica: "connect", "connecting", "sync" or "connected"."""
         self._selected = False
         self._link: MasterLink | None = None
         self._next_ping_ns = self._next_second_ns = self._heard_ns = 0
+        self._down_s = 0
+        """Since when a replica has not heard its master, in Unix time; 0: it never has."""
+        self.promoted_at = -1
+        """How far it had come when it became a master; -1: it was no replica."""
 
     @property
     def replication_id(self) -> str:
@@ -92,7 +98,7 @@ class Replication:
         if not self.feeds:
             self._next_ping_ns = model.monotonic_ns() + PING_EVERY_NS
         self.has_stream, self._selected = True, False
-        host = session.peer.rpartition(":")[0]
+        host = self.hosts.get(session) or session.peer.rpartition(":")[0]
         self.feeds[session] = Feed(host, self.ports.get(session, 0), model.monotonic_ns())
         data = b"".join(pack(args) for args in snapshot(model.keys))
         head = f"+FULLRESYNC {self.replication_id} {self.offset}\r\n${len(data)}\r\n"
@@ -127,6 +133,7 @@ class Replication:
         """Become the replica of that server; what is here is kept until it sends its own."""
         model = self._model
         self._unlink()
+        self._note_silence()
         self.master, self.state = (host, port), "connect"
         model.keys.is_replica = True
         model.guard()
@@ -145,6 +152,7 @@ class Replication:
         model.keys.is_replica = False
         model.guard()
         self.earlier_id, self._id = self.replication_id, ""
+        self.promoted_at, self._down_s = self.offset, 0
         self._selected = False
         self._next_ping_ns = model.monotonic_ns() + PING_EVERY_NS
 
@@ -155,7 +163,7 @@ class Replication:
             return
         self._link, self.state = link, "sync"
         self.heard()
-        link.ask(self._model.port)
+        link.ask(self._model.port, self._model.announces)
 
     def heard(self) -> None:
         """Note that the master is there."""
@@ -165,12 +173,14 @@ class Replication:
         """Note that the connection is lost; it is tried again a second later."""
         if self._link is link:
             self._link = None
+            self._note_silence()
             self.state = "connect"
             self._next_second_ns = self._model.monotonic_ns() + SECOND_NS
 
     def synchronised(self, replication_id: str, offset: int) -> None:
         """Note that the snapshot is there."""
         self._id, self.offset, self.state = replication_id, offset, "connected"
+        self.promoted_at, self._down_s = -1, 0
         self.has_stream = True
         self._next_second_ns = self._model.monotonic_ns() + SECOND_NS
 
@@ -182,6 +192,17 @@ class Replication:
     def is_linked(self) -> bool:
         """Whether it hears its master."""
         return self.state == "connected"
+
+    @property
+    def down_for_s(self) -> int | None:
+        """For how long a replica has not heard its master, which it heard before; None: it hears it."""
+        if self.is_linked:
+            return None
+        return self._model.wall_ns() // SECOND_NS - self._down_s if self._down_s else -1
+
+    def _note_silence(self) -> None:
+        if self.is_linked:
+            self._down_s = self._model.wall_ns() // SECOND_NS
 
     # Both.
 
@@ -207,6 +228,7 @@ class Replication:
             return
         if self.state != "connect" and now_ns - self._heard_ns >= SILENCE_NS:
             self._unlink()
+            self._note_silence()
             self.state, self._next_second_ns = "connect", now_ns
         if now_ns >= self._next_second_ns:
             self._next_second_ns = now_ns + SECOND_NS

@@ -19,8 +19,8 @@ from lab.faults.base import Tolerance
 from lab.faults.nemesis import Nemesis
 from lab.run.recorder import Recorder
 from lab.substrates.base import LEADER, Service
-from lab.substrates.local.peers import PeerLink
 from lab.substrates.local.service_cluster import ServiceCluster
+from lab.substrates.peers import PeerLink
 from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
 from tests.local.faulty import step
@@ -103,7 +103,7 @@ async def test_servers_meet_in_toxiproxy_and_nowhere_else(service: Service, tmp_
         (proxy,) = (child for child in cluster._nursery._children if child.name == "toxiproxy")
         links = (cluster.link(near, far) for near, far in permutations("ABC", 2))
         ways = [way for link in links if isinstance(link, PeerLink) for way in link.ways]
-        assert await foreign_guests({way.plan.behind.port for way in ways}, proxy.pid) == set()
+        assert await foreign_guests({way.behind.port for way in ways}, proxy.pid) == set()
 
         for other in ("B", "C"):
             receipt = (await nemesis.inject(step(cut={"node": "A", "from": other}))).receipt

@@ -4,93 +4,32 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
 import pytest
 
 from lab.processes import processes_of
-from tests.lab_process import MARK, Ended, Lab
+from tests.lab_process import MARK, Lab
+from tests.sentinels import FORCED, HEAD, WAITS_FOR_REPLICAS, faults, published
 
 pytestmark = pytest.mark.full
 
-HEAD = """
-title: t
-source: s
-why: w
-cluster: {nodes: 2, replicas: {B: A}, sentinels: 3}
-lock: {name: sentinel, ttl: 30s, options: {node_timeout: 1s}}
-clients: [alice, bob]
-"""
-FORCED = """
-steps:
-  - do: alice works
-  - crash: {nodes: [S3]}
-  - until: {sdown: S3}
-  - cut: {client: bob, nodes: [S1, S2], mode: refused}
-  - reset: {client: bob, nodes: [A]}
-  - cut: {node: B, from: A}
-  - do: alice acquires
-  - until: {nodes: [B], replicated: false}
-  - failover: {by: S1}
-  - until: {master: B, by: [S1, S2]}
-  - restart: {nodes: [S3]}
-  - until: {master: B, by: [S3]}
-  - pause: {node: S2}
-  - do: bob acquires
-  - resume: {node: S2}
-expect: {mutual_exclusion: violated, findings: [overlap]}
-"""
-LOCK = """
-steps:
-  - say: Alice reaches one Sentinel, and the master has no replica
-  - cut: {client: alice, nodes: [S1, S2], mode: refused}
-  - reset: {client: alice, nodes: [A]}
-  - cut: {node: B, from: A}
-  - do: alice acquires
-  - heal: {node: B, from: A}
-  - do: alice acquires
-  - until: {nodes: [B], replicated: true}
-  - say: Bob reaches no Sentinel
-  - cut: {client: bob, nodes: [S1, S2, S3], mode: refused}
-  - reset: {client: bob, nodes: [A]}
-  - do: bob acquires
-  - heal: {client: bob, nodes: [S1, S2, S3]}
-  - do: [alice extends, alice releases, bob works]
-expect:
-  mutual_exclusion: ok
-  operations:
-    alice acquires: [refused, ok]
-    bob acquires: refused
-    alice extends: ok
-    alice releases: ok
-    bob works: ok
-"""
 WAITS = """
 steps: [{do: alice acquires}, {wait: 600s}]
 expect: {mutual_exclusion: ok}
 """
 
 
-def faults(run: Ended, f: str, kind: str = "ok") -> list[dict[str, Any]]:
-    return [e for e in run.events if e["process"] == "nemesis" and e["f"] == f and e["type"] == kind]
-
-
-def published(run: Ended, event: str) -> list[tuple[str, str]]:
-    """What Sentinels published of this event: which of them, and its text."""
-    seen = (e for e in run.events if e["process"] == "lab" and e["f"] == "sentinel")
-    return [(e["node"], e["value"]["text"]) for e in seen if e["value"]["event"] == event]
-
-
 def test_a_master_dies_and_sentinels_promote_its_replica(lab: Lab) -> None:
     run = lab("run", "sentinel-failover", "--on", "local")
     assert run.code == 0, run.out + run.err
     assert run.findings == ["overlap", "unfenced-write", "lost-update"]
-    (failover,) = faults(run, "failover")
+    (failover,) = faults(run.events, "failover")
     receipt = failover["receipt"]
     assert (receipt["old_master"], receipt["new_master"], receipt["epoch"]) == ("A", "B", 1)
     assert (receipt["role_of_old"], receipt["role_of_new"]) == ("no answer", "master")
     assert receipt["gap_bytes"] > 0, "what was lost"
-    assert {name for name, _ in published(run, "+switch-master")} == {"S1", "S2", "S3"}
+    switched = [name for name, seen in published(run.events).items() if "+switch-master" in dict(seen)]
+    assert sorted(switched) == ["S1", "S2", "S3"]
     (grant,) = [e for e in run.events if e["process"] == "bob" and e["f"] == "acquire" and e["type"] == "ok"]
     assert grant["time_ns"] > failover["time_ns"] - 1_000_000_000
     up = next(e for e in run.events if e["process"] == "node" and e["f"] == "node-up" and e["node"] == "B")
@@ -103,11 +42,11 @@ def test_faults_on_sentinels_have_receipts_and_a_forced_failover_is_one(lab: Lab
     assert run.code == 0, run.out + run.err
     by_type = [e["type"] for e in run.events if e["process"] == "nemesis"]
     assert by_type.count("invoke") == by_type.count("ok") > 0
-    (failover,) = faults(run, "failover")
+    (failover,) = faults(run.events, "failover")
     assert failover["target"] == "Sentinel S1"
     assert failover["receipt"]["new_master"] == "B"
     assert failover["receipt"]["gap_bytes"] > 0
-    parted = next(e for e in faults(run, "cut") if e["targets"] == ["B", "A"])
+    parted = next(e for e in faults(run.events, "cut") if e["targets"] == ["B", "A"])
     ways = parted["receipt"]["A"]["ways"]
     assert {way: seen["probe_through_link"] for way, seen in ways.items()} == {
         "B→A": "no answer in 50 ms",
@@ -128,9 +67,7 @@ def test_sentinels_do_not_outlive_a_killed_lab(lab: Lab) -> None:
 
 
 def test_the_lock_waits_for_replicas_and_asks_the_sentinels_that_it_can_reach(lab: Lab) -> None:
-    (lab.directory / "waits.yaml").write_text(
-        HEAD.replace("1s}", "1s, wait_replicas: 1, retry_count: 8}") + LOCK
-    )
+    (lab.directory / "waits.yaml").write_text(WAITS_FOR_REPLICAS)
     run = lab("run", "waits.yaml", "--on", "local")
     assert run.code == 0, run.out + run.err
     assert "0 of 1 replicas acknowledged it" in run.out + run.err

@@ -66,7 +66,7 @@ def history_of(result: RunResult) -> bytes:
     return (result.directory / "history.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["partition-clockjump", "failover-race"])
+@pytest.mark.parametrize("name", ["partition-clockjump", "failover-race", "sentinel-failover"])
 def test_the_same_seed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     one, same, other = (run_virtually(name, tmp_path, seed=seed) for seed in (7, 7, 8))
     assert history_of(one) == history_of(same)

@@ -17,7 +17,7 @@ from lab.drivers.place import why_not_in_virtual_time
 from lab.run import many_runs, run
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
-from lab.scenario.files import library_names, ordinary_names
+from lab.scenario.files import library_names, ordinary_names, sentinel_names
 from lab.scenario.load import load_scenario
 from tests.local.test_virtual import history_of, run_virtually
 
@@ -51,7 +51,10 @@ def run_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunRes
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in FIRST else pytest.mark.full) for name in ordinary_names()],
+    [
+        pytest.param(name, marks=() if name in FIRST else pytest.mark.full)
+        for name in (*ordinary_names(), *sentinel_names())
+    ],
 )
 def test_a_scenario_comes_out_as_its_file_says(name: str, run_once: Callable[[str], RunResult]) -> None:
     result = run_once(name)

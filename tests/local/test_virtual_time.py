@@ -267,6 +267,7 @@ print(os.urandom(20).hex(), uuid.uuid4(), random.random(), hash("text"), os.read
       open("/dev/random", "rb", buffering=0).read(9).hex(),
       bytes_of(lambda b: libc.fread(b, 1, 16, libc.fopen(b"/dev/urandom", b"r"))),
       bytes_of(lambda b: libc.getentropy(b, 16)), bytes_of(lambda b: libc.syscall(number, b, 16, 0)),
+      [libc.srand(os.getpid()), libc.rand()][1],
       flush=True)
 os.close(device)
 assert os.open("/dev/zero", os.O_RDONLY) == device and os.read(device, 4) == bytes(4)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from checker import Verdict
 from lab.analysis.comparison import Mismatch
@@ -22,6 +24,12 @@ class Simulated:
     mismatches: tuple[Mismatch, ...]
     unknown: tuple[str, ...]
     lines: list[str]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The events of its history."""
+        lines = (self.directory / "history.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines[1:-1]]
 
 
 def fingerprint(directory: Path) -> str:

@@ -25,6 +25,7 @@ DIRECTED = (
     "power-cut-everysec",
     "redlock-fenced",
     "restart-delayed",
+    "sentinel-extension",
     "split-vote",
 )
 

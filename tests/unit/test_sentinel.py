@@ -13,12 +13,10 @@ from lab import tools
 from lab.cli.app import call
 from lab.errors import LabError, UnknownOutcome
 from lab.locks import refuse_alone
-from lab.run.request import RunRequest
 from lab.shims import NAMES_VARIABLE, preload
-from lab.substrates import choose
 from lab.substrates.base import Capability
-from lab.substrates.local.named import host_name, server_name
 from lab.substrates.refusals import lacking
+from lab.substrates.sentinels import host_name, pairs, server_name
 from lab.tools import Missing
 
 RESOLVES = """
@@ -66,25 +64,33 @@ def test_a_server_has_one_name_by_which_processes_know_it() -> None:
             server_name(host)
 
 
-@pytest.mark.parametrize("name", ["docker", "sim", "virtual"])
-def test_a_substrate_without_sentinels_says_why(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("docker", "no Sentinel here: the names"), ("endpoints", "Sentinels that exist are not asked")],
+)
+def test_a_substrate_without_sentinels_says_why(name: str, why: str) -> None:
     said = lacking(name, {Capability.SENTINELS})
-    assert said.startswith(f"{name} cannot run Redis Sentinels (no Sentinel here: ")
-    if name != "docker":  # where no engine answers, that is said first
-        with pytest.raises(LabError) as caught:
-            choose(name, frozenset({Capability.SENTINELS}))
-        assert caught.value.seen == said
+    assert said.startswith(f"{name} cannot run Redis Sentinels ({why}")
 
 
-def test_a_run_is_refused_before_anything_starts() -> None:
-    with pytest.raises(LabError, match="no Sentinel here"):
-        RunRequest("sentinel-failover", substrate="sim").plan()
+def test_who_reaches_whom() -> None:
+    reached = pairs(["alice"], ["A", "B"], ["S1"])
+    assert reached == [
+        *(("alice", "A"), ("alice", "B"), ("alice", "S1")),
+        *(("A", "B"), ("B", "A"), ("S1", "A"), ("S1", "B")),
+    ]
 
 
 def test_a_lock_that_asks_sentinels_needs_some() -> None:
     refuse_alone("failover", "here")
     with pytest.raises(LabError, match="asks Sentinels for the master, and there are none"):
         refuse_alone("sentinel", "here")
+
+
+def test_lab_test_says_how_such_a_lock_can_be_examined() -> None:
+    with pytest.raises(LabError) as caught:
+        call(["test", "sentinel", "--budget", "1s"])
+    assert "lab test --replicas 2" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

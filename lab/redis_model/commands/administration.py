@@ -86,6 +86,15 @@ def _config_set(server: RedisModel, session: Session, args: list[bytes]) -> Repl
     return OK
 
 
+@subcommand("config", "rewrite", 2, in_scripts=False, shown=False)
+def _rewrite(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Whom the server follows, and nothing else."""
+    if server.on_rewrite is None:
+        raise RedisError("ERR The server is running without a config file")
+    server.on_rewrite()
+    return OK
+
+
 @subcommand("config", "resetstat", 2, in_scripts=False, shown=False)
 def _resetstat(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     server.calls.clear()

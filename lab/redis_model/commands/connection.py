@@ -87,6 +87,7 @@ def _hello(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if name is not None:
         session.name = name
     role = b"replica" if server.replication.master is not None else b"master"
+    shown_role = [] if server.mode == "sentinel" else [b"role", role]
     fields: list[object] = [b"server", server.server.product.encode(), b"version", server.version.encode()]
     fields += [
         b"proto",
@@ -94,9 +95,8 @@ def _hello(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
         b"id",
         session.number,
         b"mode",
-        b"standalone",
-        b"role",
-        role,
+        server.mode.encode(),
+        *shown_role,
         b"modules",
         [],
     ]
@@ -170,9 +170,9 @@ def _line(session: Session) -> str:
     )
 
 
-@subcommand("client", "kill", -3, "ID ADDR", in_scripts=False, shown=False)
+@subcommand("client", "kill", -3, "ID ADDR TYPE", in_scripts=False, shown=False)
 def _kill(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    """By address, or by ID n or ADDR a."""
+    """By address, or by ID n, ADDR a or TYPE t."""
     if len(args) == 3:
         found = [each for each in server.sessions.values() if each.peer.encode() == args[2]]
         if not found:
@@ -185,11 +185,28 @@ def _kill(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
             for each in server.sessions.values()
             if (b"%d" % each.number if by_id else each.peer.encode()) == wanted
         ]
+    elif len(args) == 4 and args[2].upper() == b"TYPE":
+        found = _of_type(server, args[3])
+        found = [each for each in found if each is not session]  # it skips the one that asks
     else:
         raise RedisError("ERR syntax error")
     for each in found:
         each.end()
     return OK if len(args) == 3 else len(found)
+
+
+def _of_type(server: RedisModel, wanted: bytes) -> list[Session]:
+    """The connections of one type: MONITOR is a normal one. Raises ``RedisError``."""
+    kind = {b"slave": "replica"}.get(wanted.lower(), wanted.lower().decode(errors="replace"))
+    if kind not in ("normal", "master", "replica", "pubsub"):
+        raise RedisError(f"ERR Unknown client type '{wanted.decode(errors='replace')}'")
+    return [each for each in server.sessions.values() if _type_of(server, each) == kind]
+
+
+def _type_of(server: RedisModel, session: Session) -> str:
+    if session in server.replication.feeds:
+        return "replica"
+    return "pubsub" if session.channels or session.patterns else "normal"
 
 
 @command("monitor", 1, in_scripts=False, shown=False)

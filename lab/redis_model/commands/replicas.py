@@ -46,7 +46,9 @@ def _replconf(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
             return NO_REPLY
         if option == b"listening-port":
             server.replication.ports[session] = integer(value)
-        elif option not in (b"capa", b"ip-address"):
+        elif option == b"ip-address":
+            server.replication.hosts[session] = value.decode(errors="replace")
+        elif option != b"capa":
             raise RedisError(f"ERR Unrecognized REPLCONF option: {word.decode(errors='replace')}")
     return OK
 

@@ -5,6 +5,7 @@
  */
 #include "inside.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,6 +59,19 @@ void arc4random_buf(void *to, size_t size)
 {
     if (getrandom(to, size, 0) != (ssize_t)size)
         vt_die("the kernel gives no random bytes");
+}
+
+/* A program's seed is mostly made of the time and of its process id, which is another one in each run. */
+void srandom(unsigned seed)
+{
+    if (vt_on())
+        vt_entropy(&seed, sizeof seed);
+    REAL(srandom)(seed);
+}
+
+void srand(unsigned seed)
+{
+    srandom(seed);
 }
 
 uint32_t arc4random(void)

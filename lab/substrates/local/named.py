@@ -14,26 +14,13 @@ from pathlib import Path
 
 from lab import tools
 from lab.addresses import Address
-from lab.errors import UnknownOutcome
 from lab.shims import NAMES_VARIABLE, preload
 from lab.substrates.local.cluster import HOST, LocalCluster
-from lab.substrates.local.peers import PeerLink, PeerWay
+from lab.substrates.peers import PeerLink, PeerWay
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.probe import Ping, echo
+from lab.substrates.sentinels import host_name
 from lab.substrates.toxiproxy import LinkPlan, ToxiproxyLink, ToxiproxyServer
-
-
-def host_name(server: str) -> str:
-    """The name by which processes know a server: A is ``node-a``, S1 is ``sentinel-1``."""
-    return f"sentinel-{server[1:]}" if len(server) > 1 else f"node-{server.lower()}"
-
-
-def server_name(host: str) -> str:
-    """The server that has this name. Raises ``UnknownOutcome``: none has."""
-    kind, _, which = host.partition("-")
-    if kind not in ("node", "sentinel") or not which:
-        raise UnknownOutcome(f"a server names the server {host!r}, which is none of this cluster")
-    return which.upper() if kind == "node" else f"S{which}"
 
 
 class NamedCluster(LocalCluster):
@@ -85,7 +72,7 @@ class NamedCluster(LocalCluster):
         for plan, link in zip(plans, await self._shared_out(plans, proxies), strict=True):
             pair = plan.client, plan.target
             parts.setdefault(pair, []).append(link)
-            asked[pair] = PeerWay(*pair, link, plan)
+            asked[pair] = PeerWay(*pair, link, plan.ping, plan.behind)
             if plan.client in self.clients:
                 self._links[pair] = link
         for near, far in permutations(self._servers, 2):

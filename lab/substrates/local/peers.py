@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
 from lab.addresses import Address
-from lab.errors import UnknownOutcome
-from lab.substrates.base import ConnectionKind, Direction, Link, Probe, Service, Witness
+from lab.substrates.base import Link, Service
 from lab.substrates.local.services import HOST, Member
+from lab.substrates.peers import PeerLink, PeerWay
 from lab.substrates.probe import PINGS, Ping, closes
 from lab.substrates.toxiproxy import LinkPlan, ToxiproxyLink, ToxiproxyServer
 
@@ -23,90 +22,6 @@ PEER_PINGS: Final[dict[Service, Ping]] = {
     # for learners, only the leader listens.
     "zookeeper": closes(b"\xff" * 8),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PeerWay:
-    """One proxy, in front of a port where a server can be asked."""
-
-    client: str
-    target: str
-    link: ToxiproxyLink
-    plan: LinkPlan
-
-    async def probe(self, timeout_s: float) -> Probe:
-        """Ask through the proxy."""
-        return await self.link.probe(timeout_s)
-
-    async def around(self, timeout_s: float) -> Probe:
-        """Ask the port behind it."""
-        return await self.plan.ping(self.plan.behind, timeout_s)
-
-
-class PeerLink:
-    """All ways between two servers, whichever of them connects to the other.
-
-    ``ways`` are those on which an answer can be had.
-    """
-
-    def __init__(
-        self, client: str, target: str, parts: Sequence[ToxiproxyLink], ways: Sequence[PeerWay]
-    ) -> None:
-        self.client, self.target = client, target
-        self.answering = None
-        self._parts = parts
-        self.ways = ways
-        self.address = ways[0].link.address
-
-    def only(self, kind: ConnectionKind) -> Link:
-        """Never asked: servers subscribe to nothing."""
-        raise UnknownOutcome(f"there are no {kind} between servers")
-
-    async def cut(self, direction: Direction, *, refused: bool) -> None:
-        """Cut every way, in both directions."""
-        await self._each(lambda part: part.cut("both", refused=refused))
-
-    async def heal(self) -> None:
-        """Mend every way."""
-        await self._each(lambda part: part.heal())
-
-    async def troubles(self) -> list[str]:
-        """What is done to each of the proxies."""
-        found = await asyncio.gather(*(part.troubles() for part in self._parts))
-        return [
-            f"{part.name} {word}" for part, words in zip(self._parts, found, strict=True) for word in words
-        ]
-
-    async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
-        """Ask on every way that can be asked; the slowest answer."""
-        probes = await asyncio.gather(*(way.probe(timeout_s) for way in self.ways))
-        return Probe(all(probe.reached for probe in probes), max(probe.round_trip_ns for probe in probes))
-
-    async def hold(self, direction: Direction) -> None:
-        """Never asked."""
-        raise self._only_cut()
-
-    async def delay(self, by_ns: int, jitter_ns: int, direction: Direction) -> None:
-        """Never asked."""
-        raise self._only_cut()
-
-    async def narrow(self, rate_kb_per_s: int, direction: Direction) -> None:
-        """Never asked."""
-        raise self._only_cut()
-
-    async def reset(self) -> None:
-        """Never asked."""
-        raise self._only_cut()
-
-    async def witness(self) -> Witness:
-        """Never asked."""
-        raise self._only_cut()
-
-    def _only_cut(self) -> UnknownOutcome:
-        return UnknownOutcome(f"the way between the servers {self.client} and {self.target} can be cut only")
-
-    async def _each(self, do: Callable[[ToxiproxyLink], Awaitable[None]]) -> None:
-        await asyncio.gather(*(do(part) for part in self._parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +46,7 @@ async def connect_peers(service: Service, proxy: ToxiproxyServer, members: Seque
         pair = plan.client, plan.target
         parts.setdefault(pair, []).append(link)
         leads.setdefault(pair, {})[plan.behind.port] = link.address
-        asked[pair] = PeerWay(*pair, link, plan)  # the last one stays
+        asked[pair] = PeerWay(*pair, link, plan.ping, plan.behind)  # the last one stays
     links: dict[tuple[str, str], Link] = {
         (near, far): PeerLink(
             near, far, [*parts[near, far], *parts[far, near]], [asked[near, far], asked[far, near]]

@@ -13,34 +13,34 @@ Source: Redis documentation, "High availability with Redis Sentinel", "IP addres
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
 
-import hiredis
-
-from lab.addresses import SENTINEL_SERVICE, Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.servers import ServerSettings
-from lab.substrates.base import STORE, ClockReading, Life, Probe, Role, View
+from lab.substrates.base import STORE, ClockReading
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.cluster import HOST
 from lab.substrates.local.disk import LocalDisk
-from lab.substrates.local.named import NamedCluster, host_name, server_name
+from lab.substrates.local.named import NamedCluster
 from lab.substrates.local.node import Launch, LocalNode
 from lab.substrates.plan import ClusterPlan, SentinelPlan
-from lab.substrates.probe import echo, question
+from lab.substrates.probe import echo
 from lab.substrates.real.ports import free_ports
+from lab.substrates.sentinels import (
+    AGREED_WITHIN_S,
+    POLL_S,
+    AskedSentinel,
+    directives,
+    host_name,
+    pairs,
+    pong,
+)
 from lab.substrates.toxiproxy import ToxiproxyServer
 
-AGREED_WITHIN_S: Final = 20.0
-"""How long Sentinels may take to find each other and the replicas; it is some 2 s."""
-POLL_S: Final = 0.02
-pong: Final = question(b"PING\r\n", lambda heard: heard.startswith(b"+PONG"))
-"""How a Sentinel is asked: it has no ECHO."""
 
-
-class LocalSentinel(LocalNode):
+class LocalSentinel(AskedSentinel, LocalNode):
     """One Sentinel: a redis-server in Sentinel mode; ``address`` leads to it around every link."""
 
     async def start(self) -> None:
@@ -58,73 +58,8 @@ class LocalSentinel(LocalNode):
         child.expected_end = False
         self._port.close()
 
-    async def probe(self, timeout_s: float) -> Probe:
-        """PING on a connection of its own, around all links."""
-        return await pong(self.address, timeout_s)
-
-    async def echoes(self) -> None:  # type: ignore[override]
-        """None: it does not count probes."""
-
-    async def life(self) -> Life:
-        """``INFO server``; it keeps no keys."""
-        server = await self.info("server")
-        return Life(server["run_id"], int(server["process_id"]), None)
-
-    async def role(self) -> Role:
-        """It takes no part in the replication."""
-        return Role("sentinel", 0, linked=True)
-
     async def _reported_time(self) -> ClockReading:
         return await self.clock.witness()  # it has no TIME
-
-    async def view(self) -> View:
-        """``SENTINEL MASTER``, ``REPLICAS`` and ``SENTINELS``."""
-        master = await self._rows("MASTER")
-        others = [*await self._rows("REPLICAS"), *await self._rows("SENTINELS")]
-        down = frozenset(server_name(row["ip"]) for row in (*master, *others) if "s_down" in row["flags"])
-        return View(server_name(master[0]["ip"]), int(master[0]["config-epoch"]), down)
-
-    async def start_failover(self, *, force: bool) -> None:
-        """``SENTINEL FAILOVER``."""
-        await self.ask("SENTINEL", "FAILOVER", SENTINEL_SERVICE)
-
-    async def agrees(self, replicas: int, sentinels: int) -> bool:
-        """Whether it hears the master, and so many replicas and other Sentinels, and nothing is amiss."""
-        (master,), copies = await self._rows("MASTER"), await self._rows("REPLICAS")
-        others = await self._rows("SENTINELS")
-        return (
-            (len(copies), len(others)) == (replicas, sentinels)
-            and master["flags"] == "master"
-            and all(row["flags"] == "slave" and row["master-link-status"] == "ok" for row in copies)
-            and all(row["flags"] == "sentinel" for row in others)
-        )
-
-    async def heard(self) -> AsyncIterator[tuple[str, str]]:
-        """``PSUBSCRIBE *``, until the connection ends: when the Sentinel does."""
-        reader, writer = await asyncio.open_connection(self.address.host, self.address.port)
-        try:
-            writer.write(b"PSUBSCRIBE *\r\n")
-            replies = hiredis.Reader(encoding="utf-8", errors="replace")
-            while data := await reader.read(65_536):
-                replies.feed(data)
-                while isinstance(reply := replies.gets(), list):
-                    if reply[0] == "pmessage":
-                        yield reply[2], reply[3]
-        finally:
-            writer.close()
-
-    async def _rows(self, what: str) -> list[dict[str, str]]:
-        """What it answers to a SENTINEL command on the master: one row of names and values, or several."""
-        answer = await self.ask("SENTINEL", what, SENTINEL_SERVICE)
-        if not isinstance(answer, list):
-            raise UnknownOutcome(f"{self.name} answered SENTINEL {what} with {answer!r}")
-        rows = cast(list[list[bytes]], [answer] if what == "MASTER" else answer)
-        return [_pairs(row) for row in rows]
-
-
-def _pairs(row: list[bytes]) -> dict[str, str]:
-    words = [word.decode(errors="replace") for word in row]
-    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 class SentinelCluster(NamedCluster):
@@ -154,10 +89,7 @@ class SentinelCluster(NamedCluster):
             proxies,
             [
                 await self._way(near, far, ports[far], echo if far in self._plan.nodes else pong)
-                for near in self._processes
-                for far in self._servers
-                # A node asks no Sentinel.
-                if near != far and (near not in self._plan.nodes or far in self._plan.nodes)
+                for near, far in pairs(self.clients, self._plan.nodes, names)
             ],
         )
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
@@ -179,19 +111,10 @@ class SentinelCluster(NamedCluster):
         disk = LocalDisk(directory, None)
         (master,) = set(self._plan.nodes) - set(self._plan.replicas)
         file = self._scratch / f"{name}.conf"
-        file.write_text(
-            f"port {ports[name]}\n"
-            f"bind {HOST}\n"
-            f"dir {directory}\n"
-            "set-proc-title no\n"  # as for nodes
-            "sentinel resolve-hostnames yes\n"
-            "sentinel announce-hostnames yes\n"
-            f"sentinel announce-ip {host_name(name)}\n"
-            f"sentinel announce-port {ports[name]}\n"
-            f"sentinel monitor {SENTINEL_SERVICE} {host_name(master)} {ports[master]} {plan.quorum}\n"
-            f"sentinel down-after-milliseconds {SENTINEL_SERVICE} {plan.down_after_ms}\n"
-            f"sentinel failover-timeout {SENTINEL_SERVICE} {plan.failover_timeout_ms}\n"
-        )
+        watched = Address(master, host_name(master), ports[master])
+        lines = [f"port {ports[name]}", f"bind {HOST}", f"dir {directory}"]
+        lines += directives(plan, name, ports[name], watched)
+        file.write_text("".join(f"{line}\n" for line in lines))
         launch = Launch(
             self._nursery,
             name,
@@ -206,16 +129,11 @@ class SentinelCluster(NamedCluster):
 
     async def _until_agreed(self) -> None:
         """Wait until each Sentinel knows all replicas and all other Sentinels, and reaches them."""
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + AGREED_WITHIN_S
         for sentinel in self._started:
             if not isinstance(sentinel, LocalSentinel):
                 continue
-            while not await sentinel.agrees(len(self._plan.replicas), len(self._sentinel_plan.names) - 1):
-                if loop.time() > give_up:
-                    raise UnknownOutcome(
-                        f"{sentinel.name} did not find the replicas and the other Sentinels "
-                        f"within {AGREED_WITHIN_S:.0f} s",
-                        hint=f"its log ends:\n{sentinel.running().tail(8)}",
-                    )
-                await asyncio.sleep(POLL_S)
+            try:
+                await sentinel.until_agreed(len(self._plan.replicas), len(self._sentinel_plan.names) - 1)
+            except UnknownOutcome as error:
+                hint = f"its log ends:\n{sentinel.running().tail(8)}"
+                raise UnknownOutcome(error.seen, hint=hint) from error

@@ -26,11 +26,12 @@ from typing import ClassVar, Final
 from lab.errors import UnknownOutcome
 from lab.servers import ServerSettings
 from lab.substrates.base import STORE, View
-from lab.substrates.local.named import NamedCluster, host_name, server_name
+from lab.substrates.local.named import NamedCluster
 from lab.substrates.local.node import LocalNode
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.probe import closes, echo
 from lab.substrates.real.ports import free_ports
+from lab.substrates.sentinels import host_name, server_name
 from lab.substrates.toxiproxy import ToxiproxyServer
 
 SLOTS: Final = 16_384

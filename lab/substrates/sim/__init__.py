@@ -17,7 +17,6 @@ class _Sim:
         Capability.DRIVERS,
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
-        Capability.SENTINELS,
         Capability.REDIS_CLUSTER,
     }
 
@@ -57,6 +56,10 @@ class _Sim:
         return 16 + clients  # their logs
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        if plan.sentinels is not None:
+            from lab.substrates.sim.sentinels import SimSentinelCluster
+
+            return SimSentinelCluster(plan, log_dir)
         from lab.substrates.sim.cluster import SimCluster
 
         return SimCluster(plan, log_dir)

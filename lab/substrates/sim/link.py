@@ -5,7 +5,7 @@ from __future__ import annotations
 from lab.addresses import Address
 from lab.substrates.answering import Answering
 from lab.substrates.base import ConnectionKind, Direction, Probe, Stream
-from lab.substrates.probe import OpenConnection, echo
+from lab.substrates.probe import OpenConnection, Ping, echo
 from lab.substrates.sim.machine import Acts
 from lab.substrates.sim.network import STREAMS, Pipe, Way
 
@@ -13,9 +13,14 @@ from lab.substrates.sim.network import STREAMS, Pipe, Way
 class SimLink(Acts):
     """Its two pipes, and what is done to them."""
 
-    def __init__(self, way: Way, client: str, target: str, address: Address) -> None:
+    def __init__(self, way: Way, client: str, target: str, address: Address, ping: Ping = echo) -> None:
         self.client, self.target, self.address = client, target, address
-        self._way = way
+        self._way, self._ping = way, ping
+
+    @property
+    def name(self) -> str:
+        """That of its way."""
+        return self._way.name
 
     @property
     def requests(self) -> Pipe:
@@ -97,8 +102,8 @@ class SimLink(Acts):
         return ()
 
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
-        """ECHO through the link on a connection of its own."""
-        return await echo(self.address, timeout_s, payload_bytes)
+        """Ask through the link on a connection of its own."""
+        return await self._ping(self.address, timeout_s, payload_bytes)
 
     async def witness(self) -> OpenConnection:
         """A connection through the link, open and idle. Raises ``UnknownOutcome``."""

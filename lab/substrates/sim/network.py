@@ -307,6 +307,7 @@ class Network:
     def __init__(self, world: World) -> None:
         self.world = world
         self._ways: dict[tuple[str, int], Way] = {}
+        self._names: dict[tuple[str, str], str] = {}
         self._connections = 0
 
     def listen(
@@ -317,8 +318,13 @@ class Network:
         self._ways[host.casefold(), port] = way  # names of hosts have no case
         return way
 
-    def way(self, host: str, port: int) -> Way | None:
-        """Return the way to an address, None if nothing in the simulation has it."""
+    def resolve(self, near_name: str, name: str, host: str) -> None:
+        """Let one machine find a host by another name, as a line of its own /etc/hosts would."""
+        self._names[near_name, name] = host
+
+    def way(self, host: str, port: int, near_name: str = "") -> Way | None:
+        """Return the way of a machine to an address, None if nothing in the simulation has it."""
+        host = self._names.get((near_name, host), host) if self._names else host
         return self._ways.get((host.casefold(), port))
 
     def open(
@@ -383,7 +389,7 @@ class Network:
             ConnectionRefusedError: nobody accepts it.
             SimulationError: nothing in the simulation has this address; a real one must never be reached.
         """
-        way = self.way(host, port)
+        way = self.way(host, port, loop.host.name)
         if way is None:
             known = ", ".join(each.name for each in self._ways.values())
             raise forbidden(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
-from lab.redis_model import Durable, ErrorReply, MasterLink, RedisModel, Session
+from lab.redis_model import Durable, ErrorReply, RedisModel, Session
 from lab.redis_model.known import Missing
 from lab.redis_model.persistence import Disk, Persistence
 from lab.servers import DEFAULT, DEFAULT_SETTINGS, Server, ServerSettings
@@ -26,10 +26,27 @@ ANSWER_TIMEOUT_S: Final = 5.0
 READY_TIMEOUT_S: Final = 15.0
 
 
+class NearEnd(Protocol):
+    """A connection of a server to another one, as the server that made it sees it."""
+
+    def feed(self, data: bytes) -> None:
+        """Take what has come."""
+        ...
+
+    def close(self) -> None:
+        """It is lost, or could not be made."""
+        ...
+
+
+Made = Callable[[Callable[[bytes], None], Callable[[], None] | None], NearEnd]
+"""Takes how to send over a connection that was made, and how to end it."""
+
+
 class SimNode(AskedNode, SimMachine):
     """A node; ``address`` leads to it around every link.
 
-    ``on_missing`` is called with what a request used and the model does not do.
+    ``on_missing`` is called with what a request used and the model does not do. ``announces`` is the name by
+    which others know it, where it has one and a configuration file that Sentinel rewrites.
     """
 
     def __init__(
@@ -41,18 +58,20 @@ class SimNode(AskedNode, SimMachine):
         server: Server = DEFAULT,
         on_missing: Callable[[Missing], None] | None = None,
         settings: ServerSettings = DEFAULT_SETTINGS,
+        announces: str = "",
+        port: int = PORT,
     ) -> None:
         host = Host(network.world, name)
         host.down = True
         host.on_resume = self._catch_up
         super().__init__(host, 0)
-        self.address = Address(name, name, PORT)
+        self.address = Address(name, name, port)
         self.known_offset = 0
         self._network = network
         self._process_ids = process_ids
         self._persistence, self._settings = persistence, settings
-        self._server, self._on_missing = server, on_missing
-        self._ways: list[Way] = [network.listen(name, PORT, self)]
+        self._server, self._on_missing, self._announces = server, on_missing, announces
+        self._ways: list[Way] = [network.listen(name, port, self)]
         self._model: RedisModel | None = None
         self._durable: Durable | None = None
         self._synced: Durable | None = None
@@ -60,8 +79,9 @@ class SimNode(AskedNode, SimMachine):
         self._replicates: Address | None = None
         self._life = 0
         self._sessions: dict[int, Session] = {}
-        self._to_masters: list[Connection] = []
-        self._backlog: list[tuple[Connection, bytes | None]] = []
+        self._outgoing: list[Connection] = []
+        self._backlog: list[Callable[[], None]] = []
+        """What waits in the kernel while the server stands still."""
         self._disk_stalls = False
         self._stuck = False
         """Whether the server waits for its disk: what comes meanwhile waits in the kernel."""
@@ -97,6 +117,8 @@ class SimNode(AskedNode, SimMachine):
         self._model = self.host.run(self._new_model)
         self._model.connect_master = self._connect_master
         self._model.on_missing = self._on_missing
+        if self._announces:
+            self._model.on_rewrite = self._rewrite
         self._model.drift_ppm = self.host.clock.ppm
         self.host.down = False
         if self._replicates is not None:
@@ -118,7 +140,13 @@ class SimNode(AskedNode, SimMachine):
             replicaof=(master.host, master.port) if master is not None else None,
             server=self._server,
             settings=self._settings,
+            announces=self._announces,
         )
+
+    def _rewrite(self) -> None:
+        """Write whom the server follows into its configuration file."""
+        master = self.model.replication.master
+        self._replicates = None if master is None else Address(master[0], *master)
 
     def _run_id(self) -> str | None:
         """The run id of the server that starts now; None lets it draw one."""
@@ -157,8 +185,8 @@ class SimNode(AskedNode, SimMachine):
         for way in self._ways:
             for connection in list(way.connections.values()):
                 connection.close_far(reset=True)
-        to_masters, self._to_masters = self._to_masters, []
-        for connection in to_masters:
+        outgoing, self._outgoing = self._outgoing, []
+        for connection in outgoing:
             connection.close_near()
 
     async def disk(self) -> Disk:
@@ -199,7 +227,7 @@ class SimNode(AskedNode, SimMachine):
         if connection.life != self._life or self.host.down:
             return
         if self.host.paused or self._stuck:
-            self._backlog.append((connection, data))
+            self._backlog.append(partial(self.receive, connection, data))
             return
         session = self._sessions.get(connection.number)
         if session is not None:
@@ -213,7 +241,7 @@ class SimNode(AskedNode, SimMachine):
         if connection.life != self._life or self.host.down:
             return
         if self.host.paused or self._stuck:
-            self._backlog.append((connection, None))
+            self._backlog.append(partial(self.hung_up, connection))
             return
         session = self._sessions.pop(connection.number, None)
         if session is not None:
@@ -258,11 +286,8 @@ class SimNode(AskedNode, SimMachine):
                 self._tell_disk()
             return
         backlog, self._backlog = self._backlog, []
-        for connection, data in backlog:
-            if data is None:
-                self.hung_up(connection)
-            else:
-                self.receive(connection, data)
+        for happens in backlog:
+            happens()
         self._arm()
 
     # What time brings
@@ -299,41 +324,51 @@ class SimNode(AskedNode, SimMachine):
     # Replication
 
     def _connect_master(self, host: str, port: int) -> None:
-        """The server wants to hear its master: carry the bytes between them."""
-        model, life = self.model, self._life
-        links: list[MasterLink] = []
+        """The server wants to hear its master."""
+        self.connect(host, port, lambda send, closed: self.model.master_link(send, closed=closed))
 
-        def opened(connection: Connection | None) -> None:
+    def connect(self, host: str, port: int, made: Made) -> None:
+        """The server connects to another one: carry the bytes between them, while it does not stand still."""
+        life = self._life
+        ends: list[NearEnd] = []
+
+        def when_it_runs(happens: Callable[[], None]) -> None:
             if self._life != life or self.host.down:
-                if connection is not None:
-                    connection.close_near()
                 return
-            if connection is None:
-                links.append(self.host.run(model.master_link, _drop))
-                self.host.run(links[0].close)
-            else:
-                link = partial(model.master_link, closed=connection.close_near)
-                links.append(self.host.run(link, connection.send_up))
-                self._to_masters.append(connection)
+            if self.host.paused or self._stuck:
+                self._backlog.append(partial(when_it_runs, happens))
+                return
+            self.host.run(happens)
+            if self._disk_stalls:
+                self._look_at_disk()
             self._arm()
 
-        def heard(data: bytes) -> None:
-            if self._life == life and not self.host.down:
-                self.host.run(links[0].feed, data)
-                if self._disk_stalls:
-                    self._look_at_disk()
-                self._arm()
+        def opened(connection: Connection | None) -> None:
+            if connection is None:
+                ends.append(made(_drop, None))
+                ends[0].close()
+            else:
+                ends.append(made(connection.send_up, connection.close_near))
 
-        def ended(_: bool) -> None:
-            if self._life == life and not self.host.down:
-                self.host.run(links[0].close)
-                self._arm()
+        def connected(connection: Connection | None) -> None:
+            if connection is not None:
+                if self._life != life or self.host.down:
+                    connection.close_near()
+                    return
+                self._outgoing.append(connection)
+            when_it_runs(partial(opened, connection))
 
-        way = self._network.way(host, port)
+        way = self._network.way(host, port, self.name)
         if way is None:
-            self.host.world.after(CONNECT_NS, opened, None)
+            self.host.world.after(CONNECT_NS, connected, None)
         else:
-            self._network.open(way, self.name, heard, ended, opened)
+            self._network.open(
+                way,
+                self.name,
+                lambda data: when_it_runs(lambda: ends[0].feed(data)),
+                lambda _: when_it_runs(lambda: ends[0].close()),
+                connected,
+            )
 
     async def replicate(self, master: Address) -> None:
         """Become the replica of whoever is behind ``master``, and wait until it is."""

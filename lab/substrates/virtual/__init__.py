@@ -41,7 +41,6 @@ class _Virtual:
     capabilities = frozenset(Capability) - {
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
-        Capability.SENTINELS,
         Capability.REDIS_CLUSTER,
         Capability.HEAR_SENDS,
     }
@@ -74,6 +73,10 @@ class _Virtual:
         return max(16 + 13 * servers + 2 * clients * (servers + 1), 40 + 2 * clients)
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        if plan.sentinels is not None:
+            from lab.substrates.virtual.sentinels import VirtualSentinelCluster
+
+            return VirtualSentinelCluster(plan, run_id, log_dir)
         from lab.substrates.virtual.cluster import VirtualCluster
 
         return VirtualCluster(plan, run_id, log_dir)

@@ -14,7 +14,9 @@ from lab.redis_model.persistence import Persistence
 from lab.servers import ServerSettings, replication_links
 from lab.substrates.base import STORE
 from lab.substrates.parts import Parts
+from lab.substrates.peers import PeerLink
 from lab.substrates.plan import ClusterPlan
+from lab.substrates.probe import Ping, echo
 from lab.substrates.real.disk import SYNCS
 from lab.substrates.run_files import RunFile
 from lab.substrates.sim.errors import SimulationError
@@ -22,7 +24,7 @@ from lab.substrates.sim.host import Host
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.virtual.client import VirtualClient
 from lab.substrates.virtual.drivers import DriverMachine, end_drivers
-from lab.substrates.virtual.ends import LOOPBACK, Door
+from lab.substrates.virtual.ends import Door
 from lab.substrates.virtual.link import VirtualLink
 from lab.substrates.virtual.loop import VirtualLoop
 from lab.substrates.virtual.machine import RealMachine
@@ -35,7 +37,7 @@ from lab.substrates.virtual.world import VirtualWorld
 FIRST_PROCESS_ID = 100
 
 
-class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]):
+class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink | PeerLink]):
     """Must be made on a host of a ``VirtualWorld``: its parts live in that world."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
@@ -70,11 +72,15 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         self.nodes = {name: self._node(name, server, kept, sync, settings) for name in self._plan.nodes}
         self.store_node = self._node(STORE, server, "none", None, ServerSettings())
         targets = [*self.nodes.values(), self.store_node]
+        await self._start(targets)
+        await self._prove_healthy()
+        await self._learn_server()
+
+    async def _start(self, targets: Sequence[VirtualNode]) -> None:
+        """Start the servers, make the links, and let replicas follow their masters."""
         await VirtualNode.start_together(targets)
         await self._world.outside(partial(self._connect_all, targets))
         await self._replicate_by_links(self.nodes)
-        await self._prove_healthy()
-        await self._learn_server()
 
     async def down(self) -> None:
         """End every process, also if the world never comes to its end, unless others may use it again."""
@@ -121,6 +127,12 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
     def _node(
         self, name: str, server: Path, persistence: Persistence, sync: Path | None, settings: ServerSettings
     ) -> VirtualNode:
+        program = ServerProgram(name, server, persistence, sync, settings)
+        machine = self._machine(name)
+        return VirtualNode(machine, self._network, program, self._process_ids, self._session)
+
+    def _machine(self, name: str) -> RealMachine:
+        """A machine for a server."""
         session = self._session
         machine = RealMachine(
             self._world,
@@ -130,8 +142,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
             self._process_ended,
         )
         self._servers.append(machine)
-        program = ServerProgram(name, server, persistence, sync, settings)
-        return VirtualNode(machine, self._network, program, self._process_ids, session)
+        return machine
 
     def _connect_all(self, targets: Sequence[VirtualNode]) -> None:
         for client in self.clients.values():
@@ -141,15 +152,19 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
             self._connect(self.nodes[replica].machine, self.nodes[master])
 
     def _connect(self, near: RealMachine, target: VirtualNode) -> None:
-        """Make the link from one machine to a node."""
-        door = Door(near, self._network)
+        self._links[near.host.name, target.name] = self._made_link(near, target, Door(near, self._network))
+
+    def _made_link(
+        self, near: RealMachine, target: VirtualNode, door: Door, ping: Ping = echo
+    ) -> VirtualLink:
+        """The link from one machine to a node, which begins at this door."""
         name = near.host.name
-        way = target.reached_over(door.port, f"{name}-{target.name}")
+        way = target.reached_over(door, f"{name}-{target.name}")
         door.leads_to(way)
         if (answering := self._answering(name, target.name)) is not None:
             way.read(self._world, answering)
-        address = Address(target.name, LOOPBACK, door.port)
-        self._links[name, target.name] = VirtualLink(way, name, target.name, address, door)
+        address = Address(target.name, door.host, door.port)
+        return VirtualLink(way, name, target.name, address, door, ping)
 
     def _process_ended(self, sentence: str) -> None:
         if not self.failed.done():

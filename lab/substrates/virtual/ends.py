@@ -154,13 +154,15 @@ class Pipe:
 class Door:
     """Where the processes of one machine reach a link: a port of this machine that the conductor listens on.
 
+    ``host`` is a loopback address, ``port`` 0 any port.
+
     What they connect and send becomes a connection of the simulated network, with its latency and faults.
     """
 
-    def __init__(self, machine: RealMachine, network: Network) -> None:
+    def __init__(self, machine: RealMachine, network: Network, host: str = LOOPBACK, port: int = 0) -> None:
         self._machine, self._network = machine, network
         self._socket: socket.socket | None = None
-        self.port = 0
+        self.host, self.port = host, port
         self._way: Way | None = None
         self.open()
 
@@ -173,7 +175,7 @@ class Door:
         if self._socket is None:
             listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((LOOPBACK, self.port))
+            listening.bind((self.host, self.port))
             listening.listen(BACKLOG)
             listening.setblocking(False)
             self._socket, self.port = listening, listening.getsockname()[1]

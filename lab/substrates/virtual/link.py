@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lab.addresses import Address
 from lab.substrates.base import Direction
+from lab.substrates.probe import Ping, echo
 from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.network import Way
 from lab.substrates.virtual.ends import Door
@@ -12,8 +13,10 @@ from lab.substrates.virtual.ends import Door
 class VirtualLink(SimLink):
     """A link whose refusals are the kernel's: its port is closed."""
 
-    def __init__(self, way: Way, client: str, target: str, address: Address, door: Door) -> None:
-        super().__init__(way, client, target, address)
+    def __init__(
+        self, way: Way, client: str, target: str, address: Address, door: Door, ping: Ping = echo
+    ) -> None:
+        super().__init__(way, client, target, address, ping)
         self._door = door
 
     async def cut(self, direction: Direction, *, refused: bool) -> None:

@@ -8,7 +8,7 @@ import dataclasses
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
@@ -21,7 +21,7 @@ from lab.substrates.real.disk import OnDisk
 from lab.substrates.real.node import bad_directive, redis_arguments
 from lab.substrates.sim.machine import ACT_S, SimMachine
 from lab.substrates.sim.network import Connection, Network, Way
-from lab.substrates.virtual.ends import LOOPBACK, Stream
+from lab.substrates.virtual.ends import LOOPBACK, Door, Stream
 from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.process import RealProcess
 from lab.substrates.virtual.session import Session
@@ -41,6 +41,8 @@ CRON_HZ: Final = "1"
 class VirtualNode(AskedNode, SimMachine, OnDisk):
     """A node; ``address`` leads to it around every link. The conductor reaches it by a Unix socket."""
 
+    COPIED: ClassVar[bool] = True
+    """Whether it may be a copy of one that stands still, and others of it."""
     _disk: LocalDisk
 
     def __init__(
@@ -59,7 +61,7 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         self.address = Address(self.name, self.name, PORT)
         self.known_offset = 0
         self._network, self._program, self._session = network, program, session
-        self._template = session.template(program) if session is not None else None
+        self._template = session.template(program) if session is not None and self.COPIED else None
         if self._template is not None:
             self._disk, self._socket = self._template.disk, self._template.socket
         else:
@@ -75,9 +77,9 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         self._streams: dict[int, Stream] = {}
         self._control = Channel(self.address, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab")
 
-    def reached_over(self, port: int, name: str) -> Way:
-        """Let the node be reached over a link of this name, whose near end is this port."""
-        way = self._network.listen(LOOPBACK, port, self, is_link=True, name=name)
+    def reached_over(self, door: Door, name: str) -> Way:
+        """Let the node be reached over a link of this name, whose near end is this door."""
+        way = self._network.listen(door.host, door.port, self, is_link=True, name=name)
         self._ways.append(way)
         return way
 
@@ -169,18 +171,22 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         self._process = self.machine.launch(
             self._label,
             self._command(),
-            preloaded=self._disk.environment,
+            preloaded=self._environment,
             directory=self._disk.directory,
             log=self._session.new_log(self._label) if stands_still and self._session is not None else None,
             stands_still=stands_still,
         )
+
+    def _environment(self, preloaded: dict[str, str]) -> dict[str, str]:
+        """What its process gets, added to an environment that preloads something."""
+        return self._disk.environment(preloaded)
 
     def _keep_as_template(self) -> None:
         """Let others have copies of what stands still, if anybody shares it; else it goes on itself."""
         process = self._running
         self._stands = self._world.time.stands(process.number)
         # Redis 8 and Valkey make a thread before they open their sockets: copies could not share one.
-        if self._session is not None and self._stands and self._socket.exists():
+        if self._session is not None and self.COPIED and self._stands and self._socket.exists():
             self.machine.release(process)
             self._template = Template(process, self._disk, self._socket)
             self._session.add_template(self._program, self._template)
