@@ -107,9 +107,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stamp. `lock_fences` tells whether the lock claims to hand out fences, `store_fences`
     whether the store claims to check them. `unavailable_ns` is the scenario's bound on waiting for a grant.
     `single_attempt` states that an acquire asks the nodes once, so that its lease counts from its call. A
-    process may stand still for up to `stall_ns` without a stall being recorded. `depth` is how often the
-    holder of a reentrant lock may take it (any number if absent). `refusals` are the errors with which a
-    failed acquire proves that somebody held the lock; any other failure (a split vote, say) proves nothing.
+    process may stand still for up to `stall_ns` without a stall being recorded; those of a client that has
+    no operation under way and holds no lease need not be. `depth` is how often the holder of a reentrant
+    lock may take it (any number if absent). `refusals` are the errors with which a failed acquire proves
+    that somebody held the lock; any other failure (a split vote, say) proves nothing.
     `initial` is the first value of every register: a string, an integer or null (absent); if it is not given,
     the first operation that tells what it saw settles it.
 

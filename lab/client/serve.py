@@ -65,6 +65,10 @@ class _Workers:
         self._recordings = {1: recording}
         self._workers: dict[tuple[int, str], Worker] = {}
         self._under_way: dict[int, tuple[Worker, asyncio.Task[None]]] = {}
+        self._loops = False
+        self.active = asyncio.Event()
+        """Set while a stall could matter: something is under way, or a lease is held."""
+        self.active.set()
 
     def worker(self, task: int, key: str | None) -> Worker:
         """The worker of a task for a key."""
@@ -87,6 +91,7 @@ class _Workers:
 
     def begin(self, command: Command, line: Line) -> None:
         """Let a worker carry out a command, as a task: `clock` is answered even while it waits."""
+        self.active.set()
         worker = self.worker(command.task, command.key)
         task = asyncio.create_task(_answer(line, command.id, worker.run(command)))
         self._under_way[command.id] = worker, task
@@ -105,6 +110,20 @@ class _Workers:
 
     def _ended(self, command_id: int, _: object) -> None:
         del self._under_way[command_id]
+        self.settle()
+
+    def settle(self) -> None:
+        """Clear ``active`` if a stall no longer matters."""
+        if not self._loops and not self._under_way and all(one.idle for one in self._workers.values()):
+            self.active.clear()
+
+    def rounds(self, command: Command) -> Rounds:
+        """The rounds of a workload, which go on until the lab ends."""
+        self._loops = True
+        self.active.set()
+        drawn = random.Random(f"{self._setup.seed}/{self._setup.client}/loop")
+        assert command.loop is not None
+        return Rounds(self.worker(1, None), command.loop, drawn)
 
 
 async def serve(
@@ -139,18 +158,17 @@ async def serve(
         setup, lock, store, points, recording, partial(Recording, setup.client, log, record_clock_ns)
     )
     heartbeat = asyncio.create_task(
-        _beat(line, watch_for_stalls(recording.stall, record_clock_ns, setup.beat_ns))
+        _beat(line, watch_for_stalls(recording.stall, record_clock_ns, setup.beat_ns, workers.active))
     )
     await _answer(line, 0, _ready(workers.worker(1, None), lock, store, setup))
+    workers.settle()
     rounds: Rounds | None = None
     looping: asyncio.Task[None] | None = None
     using: asyncio.Task[None] | None = None
     reading: asyncio.Task[None] | None = None
     while (command := await line.command()) is not None:
         if command.loop is not None:
-            rounds = Rounds(
-                workers.worker(1, None), command.loop, random.Random(f"{setup.seed}/{setup.client}/loop")
-            )
+            rounds = workers.rounds(command)
             looping = asyncio.create_task(_answer(line, command.id, _rounds(rounds, command.id)))
         elif command.verb == "stop":
             if rounds is not None:

@@ -102,6 +102,11 @@ class Worker:
         """The lease that is held, and the id of its grant."""
         return self._lease, self._grant_id
 
+    @property
+    def idle(self) -> bool:
+        """Whether it holds no lease, and no work waits at a pause point."""
+        return self._lease is None and (self._work is None or self._work.done())
+
     def take_up(self, lease: Lease, grant_id: str | None) -> None:
         """Act as the holder of a lease again, for a client that releases it twice."""
         self._lease, self._grant_id = lease, grant_id

@@ -7,7 +7,9 @@ before and after. If the process is down or paused, another process with the sam
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from lab.faults.base import Fault, Target
@@ -20,6 +22,12 @@ READINGS_MAX: Final = 20
 """How many readings are taken at most until one is certain enough to show a step."""
 TOLERANCE: Final = 0.25
 """How far a measured step, or rate of a drift, may differ from the intended one, as a share of it."""
+SHOWN_LATE_S: Final = 0.002
+"""Longer than a server may go on by its old clock after a change.
+
+Valkey since 9.1 reads the wall clock once a millisecond, and between by the processor's counter
+(valkey-io/valkey, pull request 3193).
+"""
 
 
 class ClockFault(MachineStep, Fault):
@@ -66,3 +74,14 @@ async def certain_reading(machine: Machine, step_ns: int) -> ClockReading:
             break
         best = min(best, await machine.read_clock(), key=lambda one: one.uncertainty_ns)
     return best
+
+
+async def reading_after(
+    machine: Machine, step_ns: int, shows: Callable[[ClockReading], bool]
+) -> ClockReading:
+    """A certain reading after a change of the clock, taken again if the machine shows it late."""
+    first = await certain_reading(machine, step_ns)
+    if shows(first):
+        return first
+    await asyncio.sleep(SHOWN_LATE_S)
+    return await certain_reading(machine, step_ns)

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any, Final
 
 from lab.faults.base import Receipt, Target, machine, ms
-from lab.faults.clock import certain_reading
+from lab.faults.clock import reading_after
 from lab.faults.machine import MachineStep
 from lab.faults.nemesis import End, Nemesis, returned
 from lab.scenario.step_base import AllOrOne
-from lab.substrates.base import Cluster
+from lab.substrates.base import ClockReading, Cluster
 
 SLACK_NS: Final = 5_000_000
 """How much a correct clock may differ from this machine's, beyond the uncertainty of the reading."""
@@ -60,9 +60,14 @@ async def correct_clock(name: str, cluster: Cluster) -> Receipt:
     hit = machine(name, cluster)
     before = await hit.read_clock()
     await hit.correct_clock()
-    after = await certain_reading(hit, max(abs(before.offset_ns), COARSE_NS))
+    after = await reading_after(hit, max(abs(before.offset_ns), COARSE_NS), right)
     evidence: dict[str, Any] = {
         "offset_before_ms": ms(before.offset_ns),
         "offset_after_ms": ms(after.offset_ns),
     }
-    return Receipt(abs(after.offset_ns) <= after.uncertainty_ns + SLACK_NS, evidence)
+    return Receipt(right(after), evidence)
+
+
+def right(clock: ClockReading) -> bool:
+    """Whether it shows the time of this machine."""
+    return abs(clock.offset_ns) <= clock.uncertainty_ns + SLACK_NS

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from lab.durations import format_duration, short_duration
 from lab.faults.base import Receipt, Tolerance, machine, ms
-from lab.faults.clock import BROKEN, TOLERANCE, ClockFault, certain_reading
+from lab.faults.clock import BROKEN, TOLERANCE, ClockFault, certain_reading, reading_after
 from lab.scenario.fault_step import Drawing
 from lab.scenario.types import SignedNs
-from lab.substrates.base import Cluster
+from lab.substrates.base import ClockReading, Cluster
 
 
 class Jump(ClockFault):
@@ -42,19 +42,22 @@ class Jump(ClockFault):
         hit = machine(self.name, cluster)
         before = await certain_reading(hit, abs(self.by_ns))
         await hit.jump_clock(self.by_ns)
-        after = await certain_reading(hit, abs(self.by_ns))
-        moved_ns = after.offset_ns - before.offset_ns
-        error_ns = before.uncertainty_ns + after.uncertainty_ns
-        tolerance_ns = abs(self.by_ns) * TOLERANCE
+
+        def moved(after: ClockReading) -> bool:
+            """Whether it certainly moved. A drift between the readings is tolerated."""
+            tolerance_ns = abs(self.by_ns) * TOLERANCE
+            error_ns = before.uncertainty_ns + after.uncertainty_ns
+            off_ns = abs(after.offset_ns - before.offset_ns - self.by_ns)
+            return error_ns <= tolerance_ns and off_ns <= tolerance_ns + error_ns
+
+        after = await reading_after(hit, abs(self.by_ns), moved)
         evidence = {
             "offset_before_ms": ms(before.offset_ns),
             "offset_after_ms": ms(after.offset_ns),
-            "moved_ms": ms(moved_ns),
-            "uncertainty_ms": ms(error_ns),
+            "moved_ms": ms(after.offset_ns - before.offset_ns),
+            "uncertainty_ms": ms(before.uncertainty_ns + after.uncertainty_ns),
         }
-        # Then it certainly moved. A drift between the readings is tolerated.
-        off_ns = abs(moved_ns - self.by_ns)
-        return Receipt(error_ns <= tolerance_ns and off_ns <= tolerance_ns + error_ns, evidence)
+        return Receipt(moved(after), evidence)
 
     def observed_after(self) -> tuple[str, ...]:
         """The node, whose keys may have expired."""

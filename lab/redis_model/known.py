@@ -78,11 +78,13 @@ class Missing:
     """Something that a request used and that the model of ``server`` does not do.
 
     ``simulated_as`` is a server whose model does it, ``redis@8.4``; empty where real servers alone do.
+    ``in_real_time`` says that these do it in real time alone.
     """
 
     use: Use
     server: Server
     simulated_as: str = ""
+    in_real_time: bool = False
 
     @property
     def sentence(self) -> str:
@@ -92,8 +94,9 @@ class Missing:
             return f"uses {self.use.name}, which needs {self.use.needs}; {nodes}"
         return f"uses {self.use.name}, which simulated nodes lack"
 
-    def remedy(self, on_real: str = "--on virtual") -> str:
-        """What to do; ``on_real`` is what runs the same on real servers."""
+    def remedy(self, command: str = "") -> str:
+        """What to do; ``command`` runs the same, where it is told on which substrate."""
+        on_real = f"{command} --on {'local' if self.in_real_time else 'virtual'}".strip()
         if self.simulated_as:
             return f"try --server {self.simulated_as}"
         if self.use.since and not self.use.is_in(self.server):

@@ -334,15 +334,15 @@ class RedisModel:
             if not use.is_in(self.server) or option not in command.options:
                 self._miss(use, option in command.options)
 
-    def miss(self, what: str) -> None:
+    def miss(self, what: str, *, in_real_time: bool = False) -> None:
         """Tell that a request used something that this model does not do and real servers do."""
-        self._miss(Use(what, {}), newer=False)
+        self._miss(Use(what, {}), newer=False, in_real_time=in_real_time)
 
-    def _miss(self, use: Use, newer: bool) -> None:
+    def _miss(self, use: Use, newer: bool, in_real_time: bool = False) -> None:
         if self.on_missing is not None:
             product, since = next(iter(sorted(use.since.items())), ("", (0, 0, 0)))
             elsewhere = f"{product}@{since[0]}.{since[1]}" if newer and not use.is_in(self.server) else ""
-            self.on_missing(Missing(use, self.server, elsewhere))
+            self.on_missing(Missing(use, self.server, elsewhere, in_real_time))
 
     def named(self, command: str) -> str:
         """Name a command as this server does where it complains about a time of expiry."""

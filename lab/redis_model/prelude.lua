@@ -2,8 +2,8 @@
 -- call(...) and pcall(...) run a command: the former raises an object that explain(object) turns into {err=...}.
 -- They come from Python, without Lua around them, so that the frame of a script that says "return redis.call(...)"
 -- is still there to tell its line. random(): in [0, 1). digest(s): SHA-1 in hex, for scripts. missing(name) raises: a
--- script uses what is not simulated.
-local redis_call, redis_pcall, explain, random, digest, missing, million_steps_max = ...
+-- script uses what is not simulated; endless(bound) as well: it did not end within that.
+local redis_call, redis_pcall, explain, random, digest, missing, endless, million_steps_max = ...
 local error, type, rawget, rawset, pairs, unpack, select = error, type, rawget, rawset, pairs, unpack, select
 local setmetatable, pcall, xpcall, tostring, loadstring, setfenv = setmetatable, pcall, xpcall, tostring, loadstring, setfenv
 local getinfo, sethook, floor, format, gsub = debug.getinfo, debug.sethook, math.floor, string.format, string.gsub
@@ -268,7 +268,7 @@ local function item(answer, index) return convert(answer[index]) end
 
 function step()
   steps = steps + 1
-  if steps > million_steps_max then missing('a script that did not end within ' .. million_steps_max .. ' million steps') end
+  if steps > million_steps_max then endless(million_steps_max .. ' million steps') end
 end
 sethook(step, '', 1000000)
 

@@ -5,9 +5,9 @@ time; its random numbers come from the server's own. A script is atomic here as 
 meanwhile, and the clock stands still.
 
 Not there: ``cjson.decode``, ``cmsgpack``, ``struct``, ``bit``, ``os``, ``redis.setresp(3)``, functions, and
-the five seconds after which a real server lets others interrupt a script: one that does
-``MILLION_STEPS_MAX`` million steps, or ``CALLS_MAX`` commands, is ended. Whatever uses these is told to
-``RedisModel.on_missing``.
+BUSY with SCRIPT KILL: a real server answers others so while a script has run for longer than
+``busy-reply-threshold`` (5 s), and here no script takes time. One that does ``MILLION_STEPS_MAX`` million
+steps, or ``CALLS_MAX`` commands, is ended. Whatever uses these is told to ``RedisModel.on_missing``.
 
 Source: Redis 7.0, the documentation of EVAL and the Lua API reference.
 """
@@ -86,6 +86,7 @@ class Lua:
             self._random,
             _sha1hex,
             self._missing,
+            self._endless,
             MILLION_STEPS_MAX,
         )
         self._compile, self._run, self._item, *told = made
@@ -173,7 +174,7 @@ class Lua:
         is_valkey = _is_valkey(model)
         self._calls += 1
         if self._calls > CALLS_MAX:
-            self._missing(b"a script that did not end within %d commands" % CALLS_MAX)
+            self._endless(b"%d commands" % CALLS_MAX)
         if not arguments:
             lib = "" if is_valkey else "redis lib "
             needed = "Please specify at least one argument for "
@@ -250,11 +251,15 @@ class Lua:
             return [None if item is False else self._reply(item) for item in answer[2:]]
         return [self._reply(self._item(answer[2], index)) for index in range(1, value + 1)]
 
-    def _missing(self, what: bytes) -> None:
+    def _endless(self, bound: bytes) -> None:
+        """A script runs too long for the simulation: end it. Raises ``_Fault``."""
+        self._missing(b"a script that did not end within %b" % bound, in_real_time=True)
+
+    def _missing(self, what: bytes, *, in_real_time: bool = False) -> None:
         """A script uses what is not simulated: end it. Raises ``_Fault``."""
         assert self._model is not None
         name = what.decode(errors="replace")
-        self._model.miss(name)
+        self._model.miss(name, in_real_time=in_real_time)
         self._stop()
         raise _Fault(f"ERR {name} is not simulated; real servers have it")
 

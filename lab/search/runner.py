@@ -259,7 +259,7 @@ class TrialRun:
         if self._missing is not None:
             raise NotModelled(
                 f"{trial.lock} {self._missing.sentence}",
-                hint=self._missing.remedy(f"lab run SCENARIO --lock {trial.lock} --on virtual"),
+                hint=self._missing.remedy(f"lab run SCENARIO --lock {trial.lock}"),
             )
         if raised:
             raise UnknownOutcome(

@@ -186,10 +186,10 @@ def test_nodes_run_the_server_that_is_asked_for(docker_lab: Lab, engine: Any, na
     if built.code != 0 and "could not be provided" in built.err:
         pytest.skip(built.err)
     assert built.code == 0, built.err
-    run = docker_lab("run", "healthy", "--on", "docker", "--server", name)
+    run = docker_lab("run", "partition-clockjump", "--on", "docker", "--server", name)
     assert run.code == 0, run.out + run.err
     assert Server.parse(name).words in run.out + run.err
-    (verdict,) = docker_lab.directory.glob("reports/healthy-*/verdict.json")
+    (verdict,) = docker_lab.directory.glob("reports/partition-clockjump-*/verdict.json")
     said = Server.parse(json.loads(verdict.read_text())["environment"]["server"])
     assert str(said).startswith(f"{name}.")
     assert not said.simulated

@@ -159,9 +159,9 @@ def test_what_no_server_takes_is_the_clients_own_mistake(server: Server, words: 
     ],
 )
 def test_scripts_are_no_way_around(script: str, what: str | None) -> None:
-    assert [one.use.name for one in missed(REDIS_86, "EVAL", script, "1", "k")][:1] == (
-        [what] if what else []
-    )
+    told = missed(REDIS_86, "EVAL", script, "1", "k")
+    assert [one.use.name for one in told][:1] == ([what] if what else [])
+    assert all(("--on local" in one.remedy()) is (what in (STEPS, CALLS)) for one in told)
 
 
 @pytest.mark.parametrize("server", [REDIS_70, REDIS_86, VALKEY_81, VALKEY_91], ids=str)

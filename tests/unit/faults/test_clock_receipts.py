@@ -27,17 +27,23 @@ class SlowClock:
         waits_ns: how long the lab stands still at each of the four moments of a reading, again and again:
             before it begins, before and after the clock is looked at, and after the reading was made up.
         works: whether a change of the clock has any effect.
+        late_ns: for how long the machine shows the old clock after a change.
     """
 
-    def __init__(self, waits_ns: Iterator[int], *, works: bool = True) -> None:
+    def __init__(self, waits_ns: Iterator[int], *, works: bool = True, late_ns: int = 0) -> None:
         self.waits_ns = waits_ns
         self.works = works
+        self.late_ns = late_ns
         self.now_ns = 0
         self.readings = 0
         self._offset_ns = 0.0
         self._ppm = 0.0
         self._strobe: tuple[int, int] | None = None
         self._since_ns = 0
+        self._old_ns = 0
+
+    def _shown_ns(self) -> int:
+        return self._old_ns if self.now_ns < self._since_ns + self.late_ns else self._shift_ns()
 
     def _shift_ns(self) -> int:
         passed_ns = self.now_ns - self._since_ns
@@ -53,13 +59,14 @@ class SlowClock:
         self._wait()
         before_ns = self.now_ns
         self._wait()
-        shown_ns = self.now_ns + self._shift_ns()
+        shown_ns = self.now_ns + self._shown_ns()
         after_ns = self._wait()
         self._wait()
         return ClockReading(shown_ns - (before_ns + after_ns) // 2, (after_ns - before_ns) // 2 + 1_000)
 
     def _set(self, offset_ns: float, ppm: float = 0, strobe: tuple[int, int] | None = None) -> None:
         if self.works:
+            self._old_ns = self._shown_ns()
             self._offset_ns, self._ppm, self._strobe, self._since_ns = offset_ns, ppm, strobe, self.now_ns
 
     async def drift_clock(self, ppm: int) -> None:
@@ -95,7 +102,7 @@ def inject(who: SlowClock, monkeypatch: pytest.MonkeyPatch, **body: Any) -> Rece
 
     loop = SimpleNamespace(time=lambda: who.now_ns / 1e9)
     monkeypatch.setattr(drift, "time", SimpleNamespace(monotonic_ns=lambda: who.now_ns))
-    for module in (drift, strobe):
+    for module in (clock, drift, strobe):
         monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep, get_running_loop=lambda: loop))
     ((key, value),) = body.items()
     fault: Any = steps()[key].model_validate({key: {"node": "A", **value}})
@@ -185,10 +192,24 @@ def test_a_step_is_told_from_a_stall(
     assert receipt.confirmed is works, receipt.evidence
 
 
+@pytest.mark.parametrize("late_ns", [0, MS])
+def test_a_step_that_the_machine_shows_late_has_its_receipt(
+    late_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Valkey since 9.1 reads the wall clock once a millisecond."""
+    who = SlowClock(quick(), late_ns=late_ns)
+    receipt = inject(who, monkeypatch, jump={"by": "+1s"})
+    assert receipt.confirmed, receipt.evidence
+    assert receipt.evidence["moved_ms"] == 1_000
+    assert asyncio.run(
+        correct_clock("A", cast(Cluster, SimpleNamespace(nodes={"A": who}, clients={})))
+    ).confirmed
+
+
 def test_a_jump_that_no_reading_could_tell_has_no_receipt(monkeypatch: pytest.MonkeyPatch) -> None:
     who = SlowClock(iter(lambda: 1_000 * MS, None))
     assert not inject(who, monkeypatch, jump={"by": "+1s"}).confirmed
-    assert who.readings == 2 * clock.READINGS_MAX
+    assert who.readings == 3 * clock.READINGS_MAX
 
 
 def scattered(seed: int) -> Iterator[int]:
