@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -26,7 +26,7 @@ from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.progress import Budget, OutOfTime, Progress
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
-from lab.examine.situations import SITUATIONS, situations
+from lab.examine.situations import SITUATIONS, situations, sorts
 from lab.examine.tried import tried
 from lab.locks import lock_class, margin_ns, refuse_alone
 from lab.locks.base import OptionError
@@ -140,16 +140,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
             profile.kind = dataclasses.replace(profile.kind, quorum=False, replicated=True)
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
-        setting = dataclasses.replace(
-            _setting(asked, options),
-            fences=kind.fenced,
-            observed=kind.observed,
-            ttl_step_ns=profile.ttl_step_ns,
-            can=profile.can,
-        )
-        if not kind.replicated:
-            setting = dataclasses.replace(setting, nodes=asked.nodes if kind.quorum else 1, uses=profile.uses)
-        setting = setting.with_ttl(setting.ttl_ns)
+        setting = _setting_for(asked, profile, options)
         after = KEEPS + (REAL if asked.runs_on_real else 0.0)
         examination = Examination(
             kind,
@@ -182,11 +173,7 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     Raises ``OutOfTime``.
     """
     reentrant = is_reentrant(setting)
-    programs = tuple(
-        each
-        for each in PROGRAMS
-        if (profile.extends or not each.extends) and not (reentrant and each.takes_it_again)
-    )
+    programs = _programs(profile, reentrant=reentrant)
     if reentrant:
         profile.not_tried.append(
             "a holder that takes the lock again while something fails, or while others ask before it gave "
@@ -280,6 +267,44 @@ def _examined(
         budget.seconds,
         round(budget.spent_s, 1),
         asked.strict,
+    )
+
+
+def _setting_for(asked: Asked, profile: Profile, options: dict[str, OptionValue]) -> Setting:
+    """The setting of all schedules, once it is known what the lock is."""
+    kind = profile.kind
+    setting = dataclasses.replace(
+        _setting(asked, options),
+        fences=kind.fenced,
+        observed=kind.observed,
+        ttl_step_ns=profile.ttl_step_ns,
+        can=profile.can,
+    )
+    if not kind.replicated:
+        setting = dataclasses.replace(setting, nodes=asked.nodes if kind.quorum else 1, uses=profile.uses)
+    return setting.with_ttl(setting.ttl_ns)
+
+
+@contextmanager
+def situations_of(asked: Asked) -> Iterator[dict[str, Iterator[Trial]]]:
+    """The situations of a lock by their sort, to be run inside. Raises what ``examine`` does."""
+    lock_class(asked.lock)
+    with trials():
+        profile, options = _learned(asked, {**options_for(asked.lock), **dict(asked.options)}, _never)
+        setting = _setting_for(asked, profile, options)
+        yield sorts(setting, profile, _programs(profile, reentrant=is_reentrant(setting)))
+
+
+def _never() -> None:
+    """No time is up."""
+
+
+def _programs(profile: Profile, *, reentrant: bool) -> tuple[Program, ...]:
+    """The programs that a lock can run."""
+    return tuple(
+        each
+        for each in PROGRAMS
+        if (profile.extends or not each.extends) and not (reentrant and each.takes_it_again)
     )
 
 

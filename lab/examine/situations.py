@@ -2,17 +2,21 @@
 
 They are what known defects of libraries need, in general terms: a reply that is lost, a request that arrives
 when the lease is over, a node that is away, two clients that share the nodes between them. A slow lock (a
-driver is a real process) gets through them where it gets through a few hundred schedules only.
+driver is a real process) gets through them where it gets through a few hundred schedules only. So those of a
+driver take turns by what each sort has found per second: situations.yaml has what was measured.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from lab.drivers import is_driver
@@ -46,6 +50,7 @@ from lab.search.runner import run_trial
 from lab.search.trial import START_NS, Round, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
+T = TypeVar("T")
 SITUATIONS: Final = "situations, one fault each"
 """What they are called as a part of an examination."""
 LONG_TTL_NS: Final = 60 * S_NS
@@ -84,41 +89,88 @@ class _Usual:
         return on(ALICE, "sends", sent[-1][0], UNDER_WAY_NS) if sent else None
 
 
+class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many known defects of libraries the situations of one sort show, and the processor time of all."""
+
+    defects: int
+    seconds: float
+
+
+MEASURED: Final = Path(__file__).with_suffix(".yaml")
+RATES: Final = msgspec.yaml.decode(MEASURED.read_bytes(), type=dict[str, Found])
+"""What each sort has found, as ``python -m tests.local.known_defects --situations`` measured it."""
+
+
 def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> Iterator[Trial]:
-    """All of them, one of each sort after the other; only inside ``trials``."""
-    kind = profile.kind
-    groups: list[Iterator[Trial]] = [
-        bare(setting, programs),
-        chain(shared(setting), disjoint(setting)) if kind.quorum else iter(()),
-        apart_at_open(setting) if kind.quorum else iter(()),
-        away(setting, kind),
-        chain(clocks(setting, profile), fast_clocks(setting)),
-        lost_majority(patient(setting)) if kind.quorum and profile.extends else iter(()),
-        crossing_extensions(patient(setting)) if kind.quorum and profile.extends else iter(()),
-        outlived(setting) if profile.watchdog else iter(()),
-        overtaken(setting) if kind.quorum else iter(()),
-        released_late(setting),
-        after_a_first_answer(setting, extends=profile.extends),
-        late_answers(setting, extends=profile.extends),
-        chain(late_replies(setting, profile), slow_replies(setting, profile)),
-        lost_replies(patient(setting), profile),
-    ]
-    if not is_driver(setting.lock):  # whose timers may tick all the hour
-        groups.append(long_after(setting))
-        groups.append(other_ttls(setting, extends=profile.extends and not profile.watchdog))
+    """All of them, the sorts in turns; only inside ``trials``."""
+    rates = RATES if is_driver(setting.lock) else {}
+    known: set[bytes] = set()
+    for trial in in_turns(sorts(setting, profile, programs), rates):
+        if trial.key() not in known:
+            known.add(trial.key())
+            yield trial
+
+
+def in_turns(of: Mapping[str, Iterator[T]], rates: Mapping[str, Found]) -> Iterator[T]:
+    """One of each sort after the other; one that finds four times as much per second has two turns for one.
+
+    By the square root, since what is sought is shown by one sort and not by another, and nobody knows by
+    which: turns in proportion to the rates keep what the poorer sorts show waiting for too long. One find at
+    the average rate is added to what was measured of a sort; one that was not measured has the average.
+    """
+    total_s = sum(each.seconds for each in rates.values()) or 1.0
+    find_s = total_s / (sum(each.defects for each in rates.values()) or 1)
+    nothing = Found(0, 0.0)
+
+    def weight(sort: str) -> float:
+        found = rates.get(sort, nothing)
+        return math.sqrt((found.defects + 1) / (found.seconds + find_s))
+
+    left, given = dict(of), dict.fromkeys(of, 0)
+    while left:
+        sort = min(left, key=lambda each: (given[each] + 1) / weight(each))
+        trial = next(left[sort], None)
+        given[sort] += 1
+        if trial is None:
+            del left[sort]
+        else:
+            yield trial
+
+
+def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> dict[str, Iterator[Trial]]:
+    """All situations, by their sort; only inside ``trials``."""
+    kind, driver = profile.kind, is_driver(setting.lock)
+    found: dict[str, Iterator[Trial]] = {"no fault": bare(setting, programs)}
+    if kind.quorum:
+        found["disjoint nodes"] = chain(shared(setting), disjoint(setting))
+        found["apart at open"] = apart_at_open(setting)
+    found["nodes away"] = away(setting, kind)
+    found["clocks"] = chain(clocks(setting, profile), fast_clocks(setting))
+    if kind.quorum and profile.extends:
+        found["lost majority"] = lost_majority(patient(setting))
+        found["crossing extensions"] = crossing_extensions(patient(setting))
+    if profile.watchdog:
+        found["renewal"] = outlived(setting)
+    if kind.quorum:
+        found["overtaken"] = overtaken(setting)
+    found["late release"] = released_late(setting)
+    found["late request"] = after_a_first_answer(setting, extends=profile.extends)
+    found["late answers"] = late_answers(setting, extends=profile.extends)
+    found["late replies"] = chain(late_replies(setting, profile), slow_replies(setting, profile))
+    found["lost replies"] = lost_replies(patient(setting), profile)
+    if not driver:  # whose timers may tick all the hour
+        found["long after"] = long_after(setting)
+        found["other leases"] = other_ttls(setting, extends=profile.extends and not profile.watchdog)
     if kind.quorum and "cancel" in setting.can:
-        groups.append(cancelled_undo(setting))
-    if not is_driver(setting.lock):
-        groups.append(few_tokens(setting))
+        found["cancelled undo"] = cancelled_undo(setting)
+    if not driver:
+        found["few tokens"] = few_tokens(setting)
     soon = _usual(setting, profile, takes_over=False)
     late = _usual(setting, profile, takes_over=True)
     for f in OPERATIONS:
-        groups += [held_up(setting, late, f), lost(setting, soon, f)]
-    known: set[bytes] = set()
-    for trial in chain.from_iterable(zip_longest(*groups)):
-        if trial is not None and trial.key() not in known:
-            known.add(trial.key())
-            yield trial
+        found[f"{f} held up"] = held_up(setting, late, f)
+        found[f"{f} lost"] = lost(setting, soon, f)
+    return found
 
 
 def bare(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:

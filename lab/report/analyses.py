@@ -1,7 +1,8 @@
 """One page for each library: what it is, how it was tested, what was found, and what a user can do.
 
-Facts are from the registry of drivers, the scenarios and the matrices in the gallery. What people add is in
-``docs/analyses/notes.yaml``: whether it is a defect or a limit that the library states, and the advice.
+Facts are from the registry of drivers, the scenarios and the matrices in the gallery, whose histories on real
+servers the pictures show. What people add is in ``docs/analyses/notes.yaml``: whether it is a defect or a
+limit that the library states, and the advice.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from checker.formats.whole import write_whole
 from lab.drivers import PREFIX
 from lab.drivers.registry import Row, rows
 from lab.errors import LabError
@@ -23,6 +25,8 @@ from lab.scenario.files import library_names, shipped
 from lab.scenario.load import LoadedScenario, load_scenario
 
 NOTES: Final = "notes.yaml"
+PICTURES: Final = "pictures"
+"""The directory of the pictures, beside the pages."""
 HARM: Final[Mapping[str, str]] = {
     "overlap": "two clients hold the lock",
     "lost-update": "an update is lost",
@@ -57,6 +61,13 @@ class Noted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice: str
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """What the gallery has of a scenario: how often it came out as it says, and the history of one run."""
+
+    as_expected: str
+    history: Path | None
+
+
 def noted(directory: Path) -> dict[str, Noted]:
     """What is said of each scenario. Raises ``LabError``: the file is damaged, or lacks a scenario."""
     path = directory / NOTES
@@ -76,24 +87,53 @@ def noted(directory: Path) -> dict[str, Noted]:
 
 def analyses(directory: Path, gallery: Path | None, note: str) -> dict[str, str]:
     """All pages by the name of their file, and their index. Raises ``LabError``: see ``noted``."""
-    notes, counts = noted(directory), _counts(gallery)
+    notes, kept = noted(directory), _kept(gallery)
     by_library: dict[str, list[LoadedScenario]] = {}
     for name in notes:
         one = load_scenario(name)
         by_library.setdefault(one.scenario.lock.name.removeprefix(PREFIX), []).append(one)
     pages = {
-        f"{name}.md": _page(name, rows()[name], by_library[name], notes, counts, note)
+        f"{name}.md": _page(name, rows()[name], by_library[name], notes, kept, note)
         for name in sorted(by_library)
     }
     pages["README.md"] = _index(by_library, notes, note)
     return pages
 
 
-def _counts(gallery: Path | None) -> dict[str, str]:
-    """How often each scenario came out as it says, on real servers."""
-    cells = [cell for each in kept_in(gallery) for cell in read_kept(each)["cells"]] if gallery else []
-    own = [cell for cell in cells if cell["own"]]
-    return {cell["scenario"]: f"{cell['as_expected']} of {cell['runs']}" for cell in own}
+def draw_pictures(directory: Path, gallery: Path, *, anew: bool = False) -> list[Path]:
+    """Draw what happened in each scenario about a library, from its kept history; those missing, or all.
+
+    Raises:
+        LabError: see ``noted``.
+        HistoryError: a kept history is damaged.
+    """
+    drawn, kept = [], _kept(gallery)
+    for name in noted(directory):
+        path, one = directory / PICTURES / f"{name}.svg", kept.get(name)
+        if one is None or one.history is None or (path.is_file() and not anew):
+            continue
+        from checker import check, load  # with matplotlib below they take half a second to import
+        from lab.report.timeline.data import extract
+        from lab.report.timeline.draw import picture
+
+        history = load(one.history)
+        title = load_scenario(name).scenario.title
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, picture(extract(history, check(history), title), ("svg",))["svg"])
+        drawn.append(path)
+    return drawn
+
+
+def _kept(gallery: Path | None) -> dict[str, Kept]:
+    """What came of each scenario on real servers."""
+    found = {}
+    for directory in kept_in(gallery) if gallery else ():
+        for cell in read_kept(directory)["cells"]:
+            if cell["own"]:
+                file = (cell.get("history") or {}).get("file")
+                words = f"{cell['as_expected']} of {cell['runs']}"
+                found[cell["scenario"]] = Kept(words, directory / file if file else None)
+    return found
 
 
 def _page(
@@ -101,7 +141,7 @@ def _page(
     row: Row,
     scenarios: list[LoadedScenario],
     notes: Mapping[str, Noted],
-    counts: Mapping[str, str],
+    kept: Mapping[str, Kept],
     note: str,
 ) -> str:
     facts = {
@@ -122,11 +162,11 @@ def _page(
     ]
     lines += ["", "[How libraries are tested, and what the words mean](README.md)."]
     for one in scenarios:
-        lines += ["", f"## {one.scenario.title}", "", *_finding(one, notes[one.name], counts)]
+        lines += ["", f"## {one.scenario.title}", "", *_finding(one, notes[one.name], kept)]
     return "\n".join(lines) + "\n"
 
 
-def _finding(one: LoadedScenario, noted: Noted, counts: Mapping[str, str]) -> Iterator[str]:
+def _finding(one: LoadedScenario, noted: Noted, kept: Mapping[str, Kept]) -> Iterator[str]:
     file = shipped(one.name).relative_to(scenario_dir()).as_posix()
     control = next(
         (each for each in library_names() if load_scenario(each).scenario.control_of == one.name), ""
@@ -137,14 +177,18 @@ def _finding(one: LoadedScenario, noted: Noted, counts: Mapping[str, str]) -> It
         "cause": one.scenario.source,
         "scenario": f"[{one.name}](../../scenarios/{file}), with the control {control or 'of another one'}",
         "expected": expected_words(one.scenario.expect),
-        "on real Redis": f"{counts[one.name]} as expected; the control {counts.get(control, 'as well')}"
-        if one.name in counts
+        "on real Redis": f"{kept[one.name].as_expected} as expected; the control "
+        f"{kept[control].as_expected if control in kept else 'as well'}"
+        if one.name in kept
         else "as expected, and the control as well; not counted yet",
         "again": f"`lab run {one.name} --on local`",
         "what to do": noted.advice,
     }
     yield " ".join(one.scenario.why.split())
     yield ""
+    if one.name in kept and kept[one.name].history is not None:
+        yield f"![What happened on real Redis]({PICTURES}/{one.name}.svg)"
+        yield ""
     yield markdown_table(("", ""), table.items()).rstrip("\n")
 
 

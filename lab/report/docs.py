@@ -1,5 +1,7 @@
 """The index of scenarios, the findings, the claims, and the gallery's index: ``python -m lab.report.docs``.
 
+Pictures in the analyses of libraries are drawn where they are missing; ``--pictures`` draws all of them anew.
+
 The texts come from their sources: scenarios from their YAML files, findings from `lab.report.meanings`,
 claims from `lab/scenario/claims.yaml`, implementations from the registry of drivers, runs from their
 verdicts.
@@ -17,7 +19,7 @@ import msgspec
 from checker.formats.whole import write_whole
 from lab.drivers.registry import rows
 from lab.errors import ExitCode, LabError
-from lab.report.analyses import NOTES, analyses
+from lab.report.analyses import NOTES, analyses, draw_pictures
 from lab.report.arguments import claims_page, implementations_page, scenario_link
 from lab.report.meanings import FINDINGS, PROMISES
 from lab.report.record import matrix_sections, with_record
@@ -38,6 +40,7 @@ from lab.scenario.load import LoadedScenario, load_scenario
 
 NOTE: Final = "<!-- Written by `lab.report.docs` from the files themselves: change those, not this page. -->"
 GALLERY: Final = Path("reports", "gallery")
+PICTURES: Final = "--pictures"
 ANALYSES: Final = "analyses"
 """The directory of pages about libraries."""
 SCENARIOS: Final = """\
@@ -160,8 +163,10 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def write_docs(out: Path, gallery: Path | None) -> list[Path]:
+def write_docs(out: Path, gallery: Path | None, *, pictures_anew: bool = False) -> list[Path]:
     """Write all pages below a directory, the gallery's index, the tables in docs/results.md and servers.md.
+
+    And the pictures of the analyses: those that are missing, or with ``pictures_anew`` all.
 
     Raises:
         LabError: a scenario can't be loaded, or a matrix in the gallery is damaged.
@@ -177,14 +182,18 @@ def write_docs(out: Path, gallery: Path | None) -> list[Path]:
     for path, text in found.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
-    return list(found)
+    drawn = []
+    if gallery and (out / ANALYSES / NOTES).is_file():
+        drawn = draw_pictures(out / ANALYSES, gallery, anew=pictures_anew)
+    return [*found, *drawn]
 
 
 def main(words: list[str]) -> int:
     """Write the pages below the named directory, or ``docs``."""
-    out = Path(words[0] if words else "docs")
+    named = [word for word in words if word != PICTURES]
+    out = Path(named[0] if named else "docs")
     try:
-        written = write_docs(out, GALLERY if GALLERY.is_dir() else None)
+        written = write_docs(out, GALLERY if GALLERY.is_dir() else None, pictures_anew=PICTURES in words)
     except (LabError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return ExitCode.USAGE

@@ -7,6 +7,11 @@ that were looked for are found, else 1. Libraries are examined one after the oth
 installed, or cannot run in virtual time, are named, and count as not found if somebody asked for them.
 What came of a library is kept below ``--out``; with ``--resume``, what is there is not measured again. With
 ``--confirm`` defects are written, replayed and run on real Redis afterwards, as ``lab test`` does it.
+
+With ``--situations`` every situation of the directed part is run instead, and lab/examine/situations.yaml is
+written: how many known defects each sort shows, and what it takes. That decides in which order they come.
+A table says how far each library's situations go until all is shown that they show, in turns and by rate; the
+rates are then those of the *other* libraries.
 """
 
 from __future__ import annotations
@@ -16,21 +21,25 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from lab.api.examinations import finish
+from lab.batch.executor import processor_s
 from lab.cli.search_output import signals_interrupt
 from lab.drivers import PREFIX
 from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import row
-from lab.errors import LabError
-from lab.examine.command import Asked, examine
+from lab.errors import LabError, UnknownOutcome
+from lab.examine.command import Asked, examine, situations_of
+from lab.examine.naming import causes_of
 from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Defect, Examined
+from lab.examine.situations import MEASURED, Found, in_turns
+from lab.examine.tried import tried
 from lab.scenario.load import load_scenario
 from lab.search.trial import as_in_a_file, from_a_file
 from lab.substrates.sim.errors import SimulationError
@@ -40,6 +49,7 @@ OUT: Final = Path("reports/known-defects")
 FIGURES: Final = ("seconds", "schedules", "variants", "real Redis")
 KNOWN: Final = ("library", "runtime", "known defect", "found again as", *FIGURES)
 NEW: Final = ("library", "cause", "finding", "what was seen", *FIGURES)
+ORDER: Final = ("library", "situations", "defects", "in turns: after", "s", "by rate: after", "s")
 TRIED: Final = ("library", "runtime", "schedules", "seconds", "processor seconds", "load", "ended")
 
 
@@ -141,6 +151,70 @@ def measure(driver: str, wanted: tuple[Known, ...], asked: Asked) -> Measured:
     return measured
 
 
+class Shown(msgspec.Struct, frozen=True):
+    """What came of one situation: its processor time, and the known defects that it shows."""
+
+    seconds: float
+    defects: tuple[str, ...]
+
+
+def shown_by_situations(driver: str, wanted: tuple[Known, ...]) -> dict[str, list[Shown]]:
+    """Run all situations of a library, and see which of them show its known defects."""
+    found: dict[str, list[Shown]] = {}
+    with situations_of(Asked(f"{PREFIX}{driver}")) as sorts:
+        for sort, trials in sorts.items():
+            found[sort] = []
+            for trial in trials:
+                before_s = processor_s()
+                try:
+                    names = sorted(tried(trial).violations)
+                except UnknownOutcome:
+                    names = []
+                took_s, shown = processor_s() - before_s, set()
+                for name in names:
+                    looked_for = [each for each in wanted if name in each.findings]
+                    if looked_for:
+                        causes = {each.kind for each in causes_of(trial, name)}
+                        shown |= {each.scenario for each in looked_for if not causes.isdisjoint(each.causes)}
+                found[sort].append(Shown(round(took_s, 3), tuple(sorted(shown))))
+    return found
+
+
+def rates_of(measured: Iterable[dict[str, list[Shown]]]) -> dict[str, Found]:
+    """What each sort has found in all of these libraries."""
+    seconds: dict[str, float] = {}
+    defects: dict[str, int] = {}
+    for of_library in measured:
+        for sort, shown in of_library.items():
+            seconds[sort] = seconds.get(sort, 0.0) + sum(each.seconds for each in shown)
+            defects[sort] = defects.get(sort, 0) + len({name for each in shown for name in each.defects})
+    return {sort: Found(defects[sort], round(seconds[sort], 1)) for sort in seconds}
+
+
+def until_all_s(shown: dict[str, list[Shown]], rates: dict[str, Found]) -> tuple[int, float]:
+    """After how many situations, and how much processor time, all is shown that they show."""
+    left = {name for each in shown.values() for one in each for name in one.defects}
+    count, spent_s = 0, 0.0
+    for one in in_turns({sort: iter(each) for sort, each in shown.items()}, rates):
+        if not left:
+            break
+        count, spent_s = count + 1, spent_s + one.seconds
+        left -= set(one.defects)
+    return count, spent_s
+
+
+def order_rows(measured: dict[str, dict[str, list[Shown]]]) -> Iterator[tuple[str, ...]]:
+    """Each library's situations in turns, and by the rates of the other libraries, side by side."""
+    for driver, shown in measured.items():
+        others = rates_of(each for name, each in measured.items() if name != driver)
+        of = sum(map(len, shown.values()))
+        defects = len({name for each in shown.values() for one in each for name in one.defects})
+        if defects:
+            orders = (until_all_s(shown, {}), until_all_s(shown, others))
+            cells = [cell for count, spent_s in orders for cell in (str(count), f"{spent_s:.1f}")]
+            yield (driver, str(of), str(defects), *cells)
+
+
 def confirm(measured: Measured, directory: Path) -> None:
     """Write its defects as scenarios, replay them, and run them on real Redis, as ``lab test`` does."""
     if measured.examined is not None:
@@ -212,6 +286,7 @@ def asked_for(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of all that is drawn")
     parser.add_argument("--out", type=Path, default=OUT, help="a directory for the results, as JSON")
     parser.add_argument("--confirm", action="store_true", help="run what is found on real Redis")
+    parser.add_argument("--situations", action="store_true", help="measure the sorts of situations instead")
     parser.add_argument("--resume", action="store_true", help="take what is in this directory already")
     parser.add_argument("drivers", nargs="*", help="by default all that have known defects and are installed")
     return parser.parse_args(words)
@@ -221,6 +296,8 @@ def main(words: list[str] | None = None) -> int:
     """Print the tables; 0 if all known defects of the libraries that were examined are found."""
     asked = asked_for(words)
     known = known_defects().drivers
+    if asked.situations:
+        return measure_situations(asked.drivers or list(known), asked.out / "situations.json", asked.resume)
     measured = []
     for driver in asked.drivers or known:
         request = Asked(f"{PREFIX}{driver}", f"{asked.budget:g}s", asked.seed)
@@ -238,6 +315,28 @@ def main(words: list[str] | None = None) -> int:
     for line in report(measured):
         sys.stdout.write(f"{line}\n")
     return int(any(one.missed for one in measured if asked.drivers or not one.why_not))
+
+
+def measure_situations(drivers: Sequence[str], file: Path, resume: bool) -> int:
+    """Run the situations of these libraries, write what their sorts find, and print a table; 0."""
+    known, kind = known_defects().drivers, dict[str, dict[str, list[Shown]]]
+    measured = msgspec.json.decode(file.read_bytes(), type=kind) if resume and file.is_file() else {}
+    for driver in drivers:
+        if driver in measured:
+            continue
+        if why_not := why_not_in_virtual_time(f"{PREFIX}{driver}"):
+            note(f"{driver}: {why_not}")
+            continue
+        measured[driver] = shown_by_situations(driver, known[driver])
+        note(f"{driver}: {sum(map(len, measured[driver].values()))} situations")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(msgspec.json.encode(measured))
+    head = "# Written by `python -m tests.local.known_defects --situations`, read by situations.py.\n"
+    rates = dict(sorted(rates_of(measured.values()).items()))
+    MEASURED.write_bytes(head.encode() + msgspec.yaml.encode(rates))
+    for line in table(ORDER, list(order_rows(measured))):
+        sys.stdout.write(f"{line}\n")
+    return 0
 
 
 def report(measured: list[Measured]) -> Iterator[str]:

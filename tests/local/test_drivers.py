@@ -77,6 +77,24 @@ def test_a_driver_that_can_cancel_passes(lab: Lab) -> None:
     assert "ok        gives a lease to each of two tasks" in ended.out
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("redsync", []), ("redisson-lock", ["wait_ms=20000"]), ("spring-integration", ["wait_ms=20000"])],
+)
+def test_an_acquire_of_go_and_java_is_cancelled_while_it_waits(
+    lab: Lab, name: str, options: list[str]
+) -> None:
+    reason = why_not(name)
+    if reason is not None:
+        pytest.skip(reason)
+    sets = [word for option in options for word in ("--set", option)]
+    ended = lab("drivers", "check", f"driver:{name}", *sets)
+    assert ended.code == 0, ended.out + ended.err
+    assert "is cancelled, and leaves nothing in its place: while it waited" in ended.out
+    assert "ok        gives a lease to each of two tasks" in ended.out
+    assert "ok        closes what it opened, and opens it again" in ended.out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, row in rows().items() if not row.unavailable])
 def test_every_driver_of_the_lab_keeps_to_the_protocol(lab: Lab, name: str) -> None:

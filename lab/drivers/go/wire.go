@@ -1,11 +1,12 @@
 package main
 
 // The driver protocol (PROTOCOL.md) for drivers in Go. A driver is a type with the methods of library, of which L is
-// what the library gives for a lease. Each command runs in a goroutine of its own; the end of the input ends the
-// driver, and releases nothing.
+// what the library gives for a lease. Each command runs in a goroutine of its own, with a context that `cancel` ends;
+// the end of the input ends the driver, and releases nothing.
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type command struct {
 	Key     string   `json:"key"`
 	TTL     int64    `json:"ttl_ms"`
 	Lease   string   `json:"lease"`
+	Command int64    `json:"command"`
 }
 
 // ttl is what acquire and extend ask for.
@@ -45,7 +47,8 @@ func said(kind string, err error) failure {
 	return failure{kind, fmt.Sprintf("%T", err), err.Error()}
 }
 
-// about is what hello answers of a driver, and which options it takes.
+// about is what hello answers of a driver, and which options it takes. One with the option one_object lets one lock
+// object of the library serve all leases of a key.
 type about struct {
 	lib     string
 	module  string
@@ -53,26 +56,32 @@ type about struct {
 	caps    func(options) []string
 }
 
-// library is a driver. An error that is no failure is answered as an error: the key may be held.
+// library is a driver. An error that is no failure is answered as an error: the key may be held. The library gets the
+// context of its command.
 type library[L any] interface {
 	open(nodes []string, chosen options) error
-	acquire(key string, ttl time.Duration) (L, answer, error)
+	acquire(ctx context.Context, key string, ttl time.Duration) (L, answer, error)
 	// extend returns the lease that takes the place of the one that it was given.
-	extend(lease L, ttl time.Duration) (L, answer, error)
-	release(lease L) error
-	held(lease L) (answer, error)
+	extend(ctx context.Context, lease L, ttl time.Duration) (L, answer, error)
+	release(ctx context.Context, lease L) error
+	held(ctx context.Context, lease L) (answer, error)
+	// close lets go of what open opened; what is under way ends soon.
+	close()
 }
 
 type server[L any] struct {
 	about   about
 	library library[L]
-	mutex   sync.Mutex // guards leases
+	mutex   sync.Mutex // guards leases and running
 	leases  map[string]L
+	running map[int64]context.CancelFunc
 }
 
 // serve answers commands until the input ends.
 func serve[L any](told about, drives library[L]) {
-	serves := &server[L]{about: told, library: drives, leases: map[string]L{}}
+	serves := &server[L]{
+		about: told, library: drives, leases: map[string]L{}, running: map[int64]context.CancelFunc{},
+	}
 	var printing sync.Mutex
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
@@ -82,11 +91,16 @@ func serve[L any](told about, drives library[L]) {
 			fmt.Fprintln(os.Stderr, "no valid command:", err)
 			os.Exit(1)
 		}
+		ctx := serves.begin(got.ID)
 		go func() {
-			reply, err := serves.run(got)
+			reply, err := serves.run(ctx, got)
 			if err != nil {
 				reply = refusal(err)
+				if ctx.Err() != nil { // whatever the library makes of it, it was cancelled, and may have had an effect
+					reply["kind"] = "error"
+				}
 			}
+			serves.cancel(got.ID)
 			reply["id"], reply["ok"] = got.ID, err == nil
 			line, _ := json.Marshal(reply)
 			printing.Lock()
@@ -104,14 +118,52 @@ func refusal(err error) answer {
 	return answer{"kind": known.kind, "error": known.name, "message": known.message}
 }
 
-func (s *server[L]) run(got command) (answer, error) {
+// begin returns the context of a command that is about to run.
+func (s *server[L]) begin(id int64) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.running[id] = cancel
+	return ctx
+}
+
+// cancel ends the context of a command; of one that is not under way there is none any more.
+func (s *server[L]) cancel(id int64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if cancel := s.running[id]; cancel != nil {
+		cancel()
+		delete(s.running, id)
+	}
+}
+
+// close cancels what is under way, but for the command that asks for it, and forgets all leases.
+func (s *server[L]) close(asking int64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for id, cancel := range s.running {
+		if id != asking {
+			cancel()
+		}
+	}
+	s.leases = map[string]L{}
+	s.library.close()
+}
+
+func (s *server[L]) run(ctx context.Context, got command) (answer, error) {
 	switch got.Op {
 	case "hello":
 		return s.hello(got.Options)
 	case "open":
 		return answer{}, s.library.open(got.Nodes, got.Options)
+	case "cancel":
+		s.cancel(got.Command)
+		return answer{}, nil
+	case "close":
+		s.close(got.ID)
+		return answer{}, nil
 	case "acquire":
-		lease, granted, err := s.library.acquire(got.Key, got.ttl())
+		lease, granted, err := s.library.acquire(ctx, got.Key, got.ttl())
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +184,7 @@ func (s *server[L]) run(got command) (answer, error) {
 	case !known:
 		return nil, failure{"error", "UnknownLease", "no lease is called " + got.Lease}
 	case got.Op == "extend":
-		extended, granted, err := s.library.extend(lease, got.ttl())
+		extended, granted, err := s.library.extend(ctx, lease, got.ttl())
 		if err != nil {
 			return nil, err
 		}
@@ -141,9 +193,9 @@ func (s *server[L]) run(got command) (answer, error) {
 		s.leases[got.Lease] = extended
 		return granted, nil
 	case got.Op == "release":
-		return answer{}, s.library.release(lease)
+		return answer{}, s.library.release(ctx, lease)
 	}
-	return s.library.held(lease)
+	return s.library.held(ctx, lease)
 }
 
 func (s *server[L]) hello(chosen options) (answer, error) {
@@ -152,7 +204,10 @@ func (s *server[L]) hello(chosen options) (answer, error) {
 			return nil, failure{"error", "BadOption", name + " is none of " + strings.Join(s.about.options, ", ")}
 		}
 	}
-	caps := append(s.about.caps(chosen), "clock")
+	caps := append(s.about.caps(chosen), "clock", "cancel", "tasks")
+	if slices.Contains(s.about.options, "one_object") {
+		caps = append(caps, "one-object")
+	}
 	return answer{"lib": s.about.lib, "version": version(s.about.module), "caps": caps}, nil
 }
 

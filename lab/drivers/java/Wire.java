@@ -1,5 +1,5 @@
 // The driver protocol (PROTOCOL.md) for drivers in Java, of which L is what the library gives for a lease. Each command
-// runs in a thread of its own; the end of the input ends the driver, and releases nothing.
+// runs in a thread of its own, which `cancel` interrupts; the end of the input ends the driver, and releases nothing.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -13,12 +13,15 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 
 abstract class Wire<L> {
@@ -47,12 +50,22 @@ abstract class Wire<L> {
   static class Owner {
     private final ExecutorService thread = Executors.newSingleThreadExecutor();
 
+    // What this thread does; if the caller is interrupted, it is, and the library says what comes of that.
     <T> T call(Callable<T> what) throws Exception {
-      try {
-        return thread.submit(what).get();
-      } catch (ExecutionException error) {
-        if (error.getCause() instanceof Exception cause) throw cause;
-        throw error;
+      CompletableFuture<Thread> begun = new CompletableFuture<>();
+      Future<T> done = thread.submit(() -> {
+        begun.complete(Thread.currentThread());
+        return what.call();
+      });
+      while (true) {
+        try {
+          return done.get();
+        } catch (InterruptedException cancelled) {
+          begun.join().interrupt();
+        } catch (ExecutionException error) {
+          if (error.getCause() instanceof Exception cause) throw cause;
+          throw error;
+        }
       }
     }
 
@@ -70,11 +83,13 @@ abstract class Wire<L> {
 
   private final Map<String, L> leases = new ConcurrentHashMap<>();
   private final AtomicInteger granted = new AtomicInteger();
+  private final Map<Long, Thread> running = new ConcurrentHashMap<>(); // by command
+  private final Set<Long> cancelled = ConcurrentHashMap.newKeySet();
 
-  // Options that the driver takes.
+  // Options that the driver takes. With `one_object` one lock object of the library serves all leases of a key.
   abstract List<String> options();
 
-  // Puts the library, its version and what it can do.
+  // Puts the library, its version and what it can do, beside `clock`, `cancel`, `tasks` and `one-object`.
   abstract void hello(JsonNode options, ObjectNode said);
 
   abstract void open(String client, List<String> nodes, JsonNode options) throws Exception;
@@ -93,12 +108,15 @@ abstract class Wire<L> {
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       JsonNode command = JSON.readTree(line);
-      new Thread(() -> OUT.println(answer(command))).start(); // no pool, whose threads would wait for more
+      long id = command.get("id").longValue();
+      Thread thread = new Thread(() -> OUT.println(answer(id, command))); // no pool, whose threads would wait for more
+      running.put(id, thread);
+      thread.start();
     }
     Runtime.getRuntime().halt(0); // nothing is released
   }
 
-  private ObjectNode answer(JsonNode command) {
+  private ObjectNode answer(long id, JsonNode command) {
     ObjectNode said = JSON.createObjectNode();
     try {
       run(command, said);
@@ -109,7 +127,10 @@ abstract class Wire<L> {
       error.printStackTrace();
       refuse(said, "error", error.getClass().getSimpleName(), String.valueOf(error.getMessage()));
     }
-    return said.put("id", command.get("id").longValue());
+    running.remove(id);
+    // Whatever the library makes of it, it was cancelled, and may have had an effect.
+    if (cancelled.remove(id) && said.has("kind")) said.put("kind", "error");
+    return said.put("id", id);
   }
 
   private static void refuse(ObjectNode said, String kind, String name, String message) {
@@ -123,6 +144,8 @@ abstract class Wire<L> {
       case "hello" -> {
         refuseUnknown(command.path("options"));
         hello(command.path("options"), said);
+        said.withArray("caps").add("clock").add("cancel").add("tasks");
+        if (options().contains("one_object")) said.withArray("caps").add("one-object");
       }
       case "open" -> {
         List<String> nodes = new ArrayList<>();
@@ -145,10 +168,18 @@ abstract class Wire<L> {
         said.putNull("claimed_ms");
         held(leased(command), said);
       }
+      case "cancel" -> cancel(command.path("command").longValue());
       case "close" -> close();
       case "clock" -> said.put("wall_ms", System.currentTimeMillis());
       default -> throw new Failure("error", "UnknownOp", "there is no operation " + op);
     }
+  }
+
+  private void cancel(long id) {
+    Thread thread = running.get(id);
+    if (thread == null) return; // it is answered
+    cancelled.add(id);
+    thread.interrupt();
   }
 
   private void close() throws Exception {

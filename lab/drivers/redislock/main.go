@@ -13,6 +13,7 @@ import (
 )
 
 type driver struct {
+	client *redis.Client
 	locks  *redislock.Client
 	chosen options
 }
@@ -33,40 +34,45 @@ func main() {
 
 func (d *driver) open(nodes []string, chosen options) error {
 	d.chosen = chosen
-	d.locks = redislock.New(redis.NewClient(&redis.Options{
+	d.client = redis.NewClient(&redis.Options{
 		Addr:        nodes[0],
 		DialTimeout: chosen.milliseconds("dial_timeout_ms"),
 		ReadTimeout: chosen.milliseconds("read_timeout_ms"),
 		MaxRetries:  int(chosen.number("max_retries")),
-	}))
+	})
+	d.locks = redislock.New(d.client)
 	return nil
 }
 
-func (d *driver) acquire(key string, ttl time.Duration) (*redislock.Lock, answer, error) {
-	lock, err := d.locks.Obtain(context.Background(), key, ttl, d.settings())
+func (d *driver) close() {
+	d.client.Close()
+}
+
+func (d *driver) acquire(ctx context.Context, key string, ttl time.Duration) (*redislock.Lock, answer, error) {
+	lock, err := d.locks.Obtain(ctx, key, ttl, d.settings())
 	if err != nil {
 		return nil, nil, refused(err)
 	}
 	return lock, answer{"token": lock.Token(), "claimed_ms": nil, "fence": nil}, nil
 }
 
-func (d *driver) extend(lock *redislock.Lock, ttl time.Duration) (*redislock.Lock, answer, error) {
-	if err := lock.Refresh(context.Background(), ttl, nil); err != nil {
+func (d *driver) extend(ctx context.Context, lock *redislock.Lock, ttl time.Duration) (*redislock.Lock, answer, error) {
+	if err := lock.Refresh(ctx, ttl, nil); err != nil {
 		return nil, nil, refused(err)
 	}
 	return lock, answer{"claimed_ms": nil}, nil
 }
 
-func (d *driver) release(lock *redislock.Lock) error {
-	if err := lock.Release(context.Background()); err != nil {
+func (d *driver) release(ctx context.Context, lock *redislock.Lock) error {
+	if err := lock.Release(ctx); err != nil {
 		return refused(err)
 	}
 	return nil
 }
 
 // held asks the node, through the library, how much longer the lock is good for.
-func (d *driver) held(lock *redislock.Lock) (answer, error) {
-	left, err := lock.TTL(context.Background())
+func (d *driver) held(ctx context.Context, lock *redislock.Lock) (answer, error) {
+	left, err := lock.TTL(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,16 +1,24 @@
-// Drives Java Redisson 4, as its documentation says: `RedissonRedLock` over all nodes ("redlock" on the command
-// line) or `RFencedLock` on the first ("fenced").
+// Drives Java Redisson 4, as its documentation says, by the word on the command line: `RedissonRedLock` over all nodes
+// ("redlock"), or on the first one `RFencedLock` ("fenced"), `RLock` ("lock") or its fair lock ("fair").
 //
 // Options. call: "tryLock" (the default) or "lock", which waits as long as it takes; only_tries: the name of a
 // client that calls tryLock all the same; unit: "ms" (the default) or "s", in which the lease is given to the
-// library; wait_ms: what tryLock waits at most (0: it tries once); and the client's own timeout_ms,
-// connect_timeout_ms, retry_attempts. Two things are not as the library comes: it keeps
-// one idle connection to a node instead of 24, and few threads.
+// library; wait_ms: what tryLock waits at most (0: it tries once); watchdog: no lease is given, and the library
+// renews one of lockWatchdogTimeout, which is the TTL; fair_wait_ms: fairLockWaitTimeout; and the client's own
+// timeout_ms, connect_timeout_ms, retry_attempts. With one_object a lock object serves all leases of a key. Three
+// things are not as the library comes: it keeps one idle connection to a node instead of 24, and few threads; and
+// its delays before a retry are whole tenths of a second, since the tick of its timer is made of one that is drawn.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.RedissonRedLock;
@@ -19,52 +27,90 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
 import org.redisson.config.Config;
+import org.redisson.config.DelayStrategy;
+import org.redisson.config.EqualJitterDelay;
 import org.redisson.config.SingleServerConfig;
 
 public class RedissonDriver extends Wire<RedissonDriver.Lease> {
   // A grant and the thread that holds it: Redisson knows owners by their threads.
   record Lease(RLock lock, Owner owner, long thread) {}
 
-  final boolean fenced;
-  final List<RedissonClient> clients = new ArrayList<>();
+  // As the library comes, but for the rounding.
+  static final EqualJitterDelay JITTER = new EqualJitterDelay(Duration.ofSeconds(1), Duration.ofSeconds(2));
+  static final DelayStrategy DELAY =
+      attempt -> Duration.ofMillis(JITTER.calcDelay(attempt).toMillis() / 100 * 100);
+
+  // What a lock object is made for; the TTL counts for the watchdog alone.
+  record Made(String key, long ttlMs) {}
+
+  final String kind;
+  final Map<Long, List<RedissonClient>> clients = new ConcurrentHashMap<>(); // by the watchdog's time-out
+  final Map<Made, RLock> objects = new ConcurrentHashMap<>();
+  List<String> nodes;
   JsonNode options;
   boolean waits;
 
-  RedissonDriver(boolean fenced) {
-    this.fenced = fenced;
+  RedissonDriver(String kind) {
+    this.kind = kind;
   }
 
   public static void main(String[] arguments) throws Exception {
-    new RedissonDriver(arguments[0].equals("fenced")).serve();
+    new RedissonDriver(arguments[0]).serve();
   }
 
   @Override
   List<String> options() {
-    return List.of("call", "only_tries", "unit", "wait_ms", "timeout_ms", "connect_timeout_ms", "retry_attempts");
+    List<String> own = new ArrayList<>(
+        List.of("call", "only_tries", "unit", "wait_ms", "timeout_ms", "connect_timeout_ms", "retry_attempts"));
+    own.add("one_object");
+    if (kind.equals("lock") || kind.equals("fair")) own.add("watchdog");
+    if (kind.equals("fair")) own.add("fair_wait_ms");
+    return own;
   }
 
   @Override
   void hello(JsonNode options, ObjectNode said) {
-    said.put("lib", fenced ? "Redisson RFencedLock" : "Redisson RedissonRedLock");
+    said.put("lib", "Redisson " + switch (kind) {
+      case "fenced" -> "RFencedLock";
+      case "lock" -> "RLock";
+      case "fair" -> "fair lock";
+      default -> "RedissonRedLock";
+    });
     said.put("version", Redisson.class.getPackage().getImplementationVersion());
-    said.putArray("caps").add("held").add("clock");
-    if (fenced) said.withArray("caps").add("fence");
+    said.putArray("caps").add("held");
+    if (kind.equals("fenced")) said.withArray("caps").add("fence");
+    if (options.path("watchdog").asBoolean()) said.withArray("caps").add("renews");
   }
 
   @Override
   void open(String client, List<String> nodes, JsonNode options) {
     this.options = options;
+    this.nodes = kind.equals("redlock") ? nodes : nodes.subList(0, 1);
     clients.clear();
+    objects.clear();
     boolean onlyTries = options.path("only_tries").asText().equals(client);
     waits = options.path("call").asText().equals("lock") && !onlyTries;
-    clients.addAll(nodes.subList(0, fenced ? 1 : nodes.size()).parallelStream().map(this::client).toList());
+    if (!options.path("watchdog").asBoolean()) clients.put(0L, connect(0));
+  }
+
+  // A client for each node. Not in the common pool, whose threads would wait for more to do for a minute each.
+  List<RedissonClient> connect(long watchdogMs) {
+    ExecutorService connecting = Executors.newCachedThreadPool();
+    List<CompletableFuture<RedissonClient>> made = nodes.stream()
+        .map(node -> CompletableFuture.supplyAsync(() -> client(node, watchdogMs), connecting))
+        .toList();
+    connecting.shutdown();
+    return made.stream().map(CompletableFuture::join).toList();
   }
 
   // A client for one node; one that does not answer is connected to when it is needed.
-  RedissonClient client(String node) {
+  RedissonClient client(String node, long watchdogMs) {
     Config config = new Config().setThreads(2).setNettyThreads(2);
+    if (watchdogMs > 0) config.setLockWatchdogTimeout(watchdogMs);
+    if (options.has("fair_wait_ms")) config.setFairLockWaitTimeout(options.get("fair_wait_ms").asLong());
     SingleServerConfig server = config.useSingleServer().setAddress("redis://" + node);
     server.setConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
+    server.setRetryDelay(DELAY);
     if (options.has("timeout_ms")) server.setTimeout(options.get("timeout_ms").asInt());
     if (options.has("connect_timeout_ms")) server.setConnectTimeout(options.get("connect_timeout_ms").asInt());
     if (options.has("retry_attempts")) server.setRetryAttempts(options.get("retry_attempts").asInt());
@@ -83,21 +129,34 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
   @Override
   @SuppressWarnings("deprecation") // RedissonRedLock is what is tested
   Lease acquire(String key, long ttlMs, ObjectNode said) throws Exception {
-    RLock lock = fenced
-        ? clients.get(0).getFencedLock(key)
-        : new RedissonRedLock(clients.stream().map(client -> client.getLock(key)).toArray(RLock[]::new));
+    boolean watchdog = options.path("watchdog").asBoolean();
+    Made of = new Made(key, watchdog ? ttlMs : 0);
+    RLock lock = options.path("one_object").asBoolean() ? objects.computeIfAbsent(of, this::make) : make(of);
     boolean inSeconds = options.path("unit").asText("ms").equals("s");
     TimeUnit unit = inSeconds ? TimeUnit.SECONDS : TimeUnit.MILLISECONDS;
-    long lease = inSeconds ? ttlMs / 1000 : ttlMs;
+    long lease = watchdog ? -1 : inSeconds ? ttlMs / 1000 : ttlMs;
     long wait = options.path("wait_ms").asLong(0) / (inSeconds ? 1000 : 1);
     Owner owner = new Owner();
-    Long fence = owner.call(() -> waits ? lock(lock, lease, unit) : tryLock(lock, wait, lease, unit));
-    if (fence == null) {
-      owner.end();
-      throw new Failure("refused", "tryLock", "it did not get the lock");
+    Long fence = null;
+    try {
+      fence = owner.call(() -> waits ? lock(lock, lease, unit) : tryLock(lock, wait, lease, unit));
+    } finally {
+      if (fence == null) owner.end();
     }
-    if (fenced) said.put("fence", fence);
+    if (fence == null) throw new Failure("refused", "tryLock", "it did not get the lock");
+    if (kind.equals("fenced")) said.put("fence", fence);
     return new Lease(lock, owner, owner.call(() -> Thread.currentThread().getId()));
+  }
+
+  @SuppressWarnings("deprecation")
+  RLock make(Made of) {
+    List<RedissonClient> own = clients.computeIfAbsent(of.ttlMs, this::connect);
+    return switch (kind) {
+      case "fenced" -> own.get(0).getFencedLock(of.key);
+      case "lock" -> own.get(0).getLock(of.key);
+      case "fair" -> own.get(0).getFairLock(of.key);
+      default -> new RedissonRedLock(own.stream().map(client -> client.getLock(of.key)).toArray(RLock[]::new));
+    };
   }
 
   // The library's calls: they return the fence, 0 for a lock that has none, null when there is no lock.

@@ -1,10 +1,12 @@
 // Drives Go redsync v4 on go-redis v9, as its README says. Options, the library's own: tries, retry_delay_ms,
 // drift_factor, timeout_factor, fail_fast; the client's own: dial_timeout_ms, read_timeout_ms, max_retries (-1:
-// none). What is not given is as they come.
+// none). What is not given is as they come. With one_object a mutex serves all leases of a key and an expiry.
 package main
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -19,9 +21,17 @@ type lease struct {
 	expiry time.Duration
 }
 
+// mutexOf is what a mutex is made for.
+type mutexOf struct {
+	key    string
+	expiry time.Duration
+}
+
 type driver struct {
-	sync   *redsync.Redsync
-	chosen options
+	redsync *redsync.Redsync
+	clients []*goredis9.Client
+	chosen  options
+	made    sync.Map // by mutexOf, with one_object
 }
 
 func main() {
@@ -30,7 +40,7 @@ func main() {
 		module: "github.com/go-redsync/redsync/v4",
 		options: []string{
 			"tries", "retry_delay_ms", "drift_factor", "timeout_factor", "fail_fast",
-			"dial_timeout_ms", "read_timeout_ms", "max_retries",
+			"dial_timeout_ms", "read_timeout_ms", "max_retries", "one_object",
 		},
 		caps: func(chosen options) []string {
 			if chosen.number("tries") == 1 {
@@ -44,21 +54,41 @@ func main() {
 func (d *driver) open(nodes []string, chosen options) error {
 	var pools []redis.Pool
 	for _, node := range nodes {
-		pools = append(pools, goredis.NewPool(goredis9.NewClient(&goredis9.Options{
+		client := goredis9.NewClient(&goredis9.Options{
 			Addr:        node,
 			DialTimeout: chosen.milliseconds("dial_timeout_ms"),
 			ReadTimeout: chosen.milliseconds("read_timeout_ms"),
 			MaxRetries:  int(chosen.number("max_retries")),
-		})))
+		})
+		d.clients = append(d.clients, client)
+		pools = append(pools, goredis.NewPool(client))
 	}
-	d.sync, d.chosen = redsync.New(pools...), chosen
+	d.redsync, d.chosen = redsync.New(pools...), chosen
 	return nil
 }
 
+func (d *driver) close() {
+	for _, client := range d.clients {
+		client.Close()
+	}
+	d.clients = nil
+	d.made.Clear()
+}
+
+// mutex is a new one for each lease, or with one_object that of its key.
+func (d *driver) mutex(key string, ttl time.Duration) *redsync.Mutex {
+	made := d.redsync.NewMutex(key, d.settings(ttl)...)
+	if one, _ := d.chosen["one_object"].(bool); one {
+		first, _ := d.made.LoadOrStore(mutexOf{key, ttl}, made)
+		return first.(*redsync.Mutex)
+	}
+	return made
+}
+
 // acquire: one that ends with an error got no lock.
-func (d *driver) acquire(key string, ttl time.Duration) (lease, answer, error) {
-	lock := d.sync.NewMutex(key, d.settings(ttl)...)
-	if err := lock.Lock(); err != nil {
+func (d *driver) acquire(ctx context.Context, key string, ttl time.Duration) (lease, answer, error) {
+	lock := d.mutex(key, ttl)
+	if err := lock.LockContext(ctx); err != nil {
 		return lease{}, nil, said("refused", err)
 	}
 	return lease{lock, ttl}, answer{"token": lock.Value(), "claimed_ms": left(lock), "fence": nil}, nil
@@ -66,25 +96,25 @@ func (d *driver) acquire(key string, ttl time.Duration) (lease, answer, error) {
 
 // extend lets a lock extend itself. It does so by the expiry that it was made with; another one with its value, which
 // WithValue is for, does it by another.
-func (d *driver) extend(held lease, ttl time.Duration) (lease, answer, error) {
+func (d *driver) extend(ctx context.Context, held lease, ttl time.Duration) (lease, answer, error) {
 	lock := held.Mutex
 	if held.expiry != ttl {
-		lock = d.sync.NewMutex(lock.Name(), append(d.settings(ttl), redsync.WithValue(lock.Value()))...)
+		lock = d.redsync.NewMutex(lock.Name(), append(d.settings(ttl), redsync.WithValue(lock.Value()))...)
 	}
-	if _, err := lock.Extend(); err != nil {
+	if _, err := lock.ExtendContext(ctx); err != nil {
 		return lease{}, nil, refused(err)
 	}
 	return lease{lock, ttl}, answer{"claimed_ms": left(lock)}, nil
 }
 
-func (d *driver) release(held lease) error {
-	if _, err := held.Unlock(); err != nil {
+func (d *driver) release(ctx context.Context, held lease) error {
+	if _, err := held.UnlockContext(ctx); err != nil {
 		return refused(err)
 	}
 	return nil
 }
 
-func (d *driver) held(held lease) (answer, error) {
+func (d *driver) held(_ context.Context, held lease) (answer, error) {
 	return answer{"held": time.Now().Before(held.Until()), "claimed_ms": left(held.Mutex)}, nil
 }
 

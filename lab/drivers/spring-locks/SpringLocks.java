@@ -71,7 +71,7 @@ public class SpringLocks {
     void hello(JsonNode options, ObjectNode said) {
       said.put("lib", "ShedLock RedisLockProvider").put("node_key", "job-lock:default:{key}");
       said.put("version", version());
-      said.putArray("caps").add("extend").add("clock");
+      said.putArray("caps").add("extend");
     }
 
     // Its jar says which version it is in Maven's own file only.
@@ -134,7 +134,7 @@ public class SpringLocks {
     void hello(JsonNode options, ObjectNode said) {
       said.put("lib", "Spring Integration RedisLockRegistry").put("node_key", "locks:{key}");
       said.put("version", RedisLockRegistry.class.getPackage().getImplementationVersion());
-      said.putArray("caps").add("extend").add("clock");
+      said.putArray("caps").add("extend");
       if (options.path("renews").asBoolean()) said.withArray("caps").add("renews");
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import msgspec.structs
 import pytest
 
 from lab.examine.crossing_extensions import crossing_extensions
@@ -14,19 +15,24 @@ from lab.examine.long_after import long_after
 from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.probes import Profile
+from lab.examine.profile import learn
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.situations import (
     OPERATIONS,
+    RATES,
+    Found,
     away,
     bare,
     clocks,
+    in_turns,
     outlived,
     overtaken,
     patient,
     released_late,
     situations,
+    sorts,
 )
 from lab.examine.slow_replies import slow_replies
 from lab.faults.cut import Cut
@@ -316,3 +322,34 @@ def test_late_replies_find_somebody_else_also_where_leases_are_rounded_up_to_sec
 def test_a_driver_is_given_time_where_leases_are_long() -> None:
     assert patient(Setting("driver:redlock-py", {})).options == {"answer_within": "300s"}
     assert patient(Setting("redlock", OPTIONS)).options == OPTIONS
+
+
+def numbered(**sizes: int) -> dict[str, Iterator[Trial]]:
+    """Sorts with so many situations each, which their seeds tell apart."""
+    return {
+        sort: iter([msgspec.structs.replace(BASE, seed=100 * at + number) for number in range(size)])
+        for at, (sort, size) in enumerate(sizes.items())
+    }
+
+
+BASE = Setting("single", {}, 1).trial(PROGRAMS[0])
+
+
+def test_sorts_that_were_not_measured_take_turns() -> None:
+    given = [each.seed for each in in_turns(numbered(a=2, b=4, c=1), {})]
+    assert given == [0, 100, 200, 1, 101, 102, 103]
+
+
+def test_a_sort_that_finds_more_in_the_same_time_has_more_turns_and_none_is_left_out() -> None:
+    rates = {"a": Found(0, 10.0), "b": Found(5, 10.0)}
+    given = [each.seed for each in in_turns(numbered(a=4, b=9, c=4), rates)]
+    assert sorted(given) == sorted([0, 1, 2, 3, *range(100, 109), 200, 201, 202, 203])
+    first = given[: given.index(0)]
+    assert len([each for each in first if each // 100 == 1]) == 2
+    assert first.count(200) == 1, "what was not measured has the average rate"
+
+
+def test_what_was_measured_is_of_sorts_that_there_are() -> None:
+    setting = Setting("redlock", {"node_timeout": "250ms", "retry_count": 1}, 5)
+    there = set(sorts(setting, learn(setting), PROGRAMS))
+    assert set(RATES) <= there | {"renewal"}
