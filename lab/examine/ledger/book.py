@@ -1,9 +1,10 @@
 """The ledger: per node and key who owns the key, until when, and which command of which call made it so.
 
 The owner of a key is the lease whose call created it last, whatever value lies there: a token that is used
-twice does not deceive the ledger. Of a hash each field has an owner. What an acquire puts into a list, which
+twice does not deceive the ledger. Of a hash each field has an owner, and of a set or a sorted set each
+member; a higher score prolongs a member, a lower one shortens it. What an acquire puts into a list, which
 may be a queue, it has to take away; what others take from a list is not judged, since it may be a place that
-nobody has.
+nobody has. A sorted set may be a queue as well: as long as an acquire goes on, its member may be a place.
 """
 
 from __future__ import annotations
@@ -32,19 +33,24 @@ where that lease was over already."""
 
 
 class Slot(NamedTuple):
-    """Where a value lies on a node: a key, and the field if it is a hash, or the element if it is a list."""
+    """Where a value lies on a node: a key, and a hash's field, a list's element, or a set's member."""
 
     key: str
     field: str = ""
     element: str = ""
+    member: str = ""
 
 
 class Lies(NamedTuple):
-    """A value that lies on a node: until when by the node's clock, in milliseconds, and by the history's."""
+    """A value that lies on a node: until when by the node's clock, in milliseconds, and by the history's.
+
+    ``score``: of a member of a sorted set.
+    """
 
     value: str
     until_ms: int | None
     until_ns: int
+    score: float = 0.0
 
 
 State = dict[Slot, Lies]
@@ -365,6 +371,7 @@ def _effect(slot: Slot, before: Own | None, lies: Lies | None) -> str:
     if before.lies.value != lies.value:
         counts = slot.field and before.lies.value.isdigit() and lies.value.isdigit()
         return "count" if counts else "replace"
-    if before.lies.until_ms == lies.until_ms:
+    lasted, lasts = ((each.score, each.until_ms or NEVER) for each in (before.lies, lies))
+    if lasted == lasts:
         return ""
-    return "prolong" if (lies.until_ms or NEVER) > (before.lies.until_ms or NEVER) else "shorten"
+    return "prolong" if lasts > lasted else "shorten"

@@ -54,12 +54,14 @@ READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
 
 def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
-    call, what, now_ns = entry.call, effect.what, entry.time_ns
-    if call is None or what == "count" or effect.slot.element:
+    call, what, now_ns, slot = entry.call, effect.what, entry.time_ns, effect.slot
+    if call is None or what == "count" or slot.element:
         return None
     lease, f = call.lease, call.f
     owner = effect.before.lease if effect.before is not None else None
     foreign = owner is not None and owner is not lease
+    if foreign and owner is not None and slot.member and owner.state == "asked":
+        return None
     takes_away = what == "delete" or (what == "shorten" and f == "release")
     if foreign and owner is not None and (takes_away or not lease.has(owner, now_ns)):
         if not (what in ("prolong", "shorten") and _shares(entry, effect, ledger)):
@@ -69,7 +71,7 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
             return None
     sent_ns = entry.sent.time_ns if entry.sent is not None else now_ns
     grows = what in ("create", "prolong", "replace")
-    if what == "create" and f == "acquire" and is_apart(lease, effect.slot.key, ledger, now_ns):
+    if what == "create" and f == "acquire" and not slot.member and is_apart(lease, slot.key, ledger, now_ns):
         return Breach(OWN_KEYS, f, what, APART)
     is_over = lease.state not in ("asked", "held") and lease.over_ns < sent_ns - GRACE_NS
     if lease.state == "held" and f == "acquire":  # by a task that it has left behind
@@ -89,10 +91,10 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
 
 
 def _shares(entry: Entry, effect: Effect, ledger: Ledger) -> bool:
-    """Whether a key that several leases share also has a field of the one that did this."""
+    """Whether a key that several leases share also has a field, or a member, of the one that did this."""
     lease = entry.call.lease if entry.call is not None else None
     owned = ledger.owned[entry.node]
-    return bool(effect.slot.field) and any(
+    return bool(effect.slot.field or effect.slot.member) and any(
         slot.key == effect.slot.key and own.lease is lease for slot, own in owned.items()
     )
 

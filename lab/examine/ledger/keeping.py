@@ -44,7 +44,7 @@ from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel
-from lab.redis_model.keyspace import Hash, List
+from lab.redis_model.keyspace import Hash, List, Set, SortedSet
 from lab.search.cluster import TrialNode
 from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
@@ -197,12 +197,12 @@ class LedgerRun(TrialRun):
         wall_ns = clock.wall_ns()
         state: State = {}
 
-        def add(slot: Slot, value: bytes, until_ms: int | None) -> None:
+        def add(slot: Slot, value: bytes, until_ms: int | None, score: float = 0.0) -> None:
             if until_ms is None:
-                state[slot] = Lies(value.decode(errors="replace"), None, NEVER)
+                state[slot] = Lies(value.decode(errors="replace"), None, NEVER, score)
             elif until_ms * MS_NS > wall_ns:
                 left_ns = (until_ms * MS_NS - wall_ns) * 10**6 // (10**6 + clock.ppm)
-                state[slot] = Lies(value.decode(errors="replace"), until_ms, now_ns + left_ns)
+                state[slot] = Lies(value.decode(errors="replace"), until_ms, now_ns + left_ns, score)
 
         for key, value in keys.data.items():
             if key.startswith(OF_THE_LAB):
@@ -217,6 +217,9 @@ class LedgerRun(TrialRun):
             elif isinstance(value, List):
                 for each in value:
                     add(Slot(name, element=each.decode(errors="replace")), each, until_ms)
+            else:
+                for each, score in value.items():
+                    add(Slot(name, member=each.decode(errors="replace")), each, until_ms, score or 0.0)
         return state
 
     def _sweep(self, node: TrialNode) -> None:
@@ -259,7 +262,8 @@ class LedgerRun(TrialRun):
             (effect.slot, effect.after)
             for entry in call.entries
             for effect in entry.effects
-            if effect.after is not None and effect.after.lease is call.lease and not effect.slot.field
+            if effect.after is not None and effect.after.lease is call.lease
+            if not (effect.slot.field or effect.slot.member)
         ]
         for name, node in self._cluster.nodes.items() if made else ():
             (slot, own), there = made[-1], self.ledger.owned[name]
@@ -413,7 +417,9 @@ def _remove(model: RedisModel, slot: Slot) -> None:
     elif isinstance(value, List):
         with contextlib.suppress(ValueError):
             value.remove(slot.element.encode())
-    if isinstance(value, Hash | List) and value:
+    elif isinstance(value, Set | SortedSet):
+        value.pop(slot.member.encode(), None)
+    if not isinstance(value, bytes) and value:
         return
     model.keys.data.pop(key, None)
     model.keys.expires.pop(key, None)
