@@ -1,10 +1,10 @@
 """The ledger: per node and key who owns the key, until when, and which command of which call made it so.
 
 The owner of a key is the lease whose call created it last, whatever value lies there: a token that is used
-twice does not deceive the ledger. Of a hash each field has an owner, and of a set or a sorted set each
-member; a higher score prolongs a member, a lower one shortens it. What an acquire puts into a list, which
-may be a queue, it has to take away; what others take from a list is not judged, since it may be a place that
-nobody has. A sorted set may be a queue as well: as long as an acquire goes on, its member may be a place.
+twice does not deceive the ledger. Of a hash each field has an owner, of a list each element, and of a set
+each member; a higher score prolongs a member, a lower one shortens it. A list or a sorted set may be a queue:
+as long as an acquire goes on, what it has put there may be a place, and what others take of that is not
+judged. Only an acquire puts something of its lease there; anything else may be a message.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ where that lease was over already."""
 
 
 class Slot(NamedTuple):
-    """Where a value lies on a node: a key, and a hash's field, a list's element, or a set's member."""
+    """Where a value lies on a node: a key, and the field of a hash, or the element of a list or a set."""
 
     key: str
     field: str = ""
     element: str = ""
-    member: str = ""
 
 
 class Lies(NamedTuple):
@@ -74,6 +73,8 @@ class Lease:
     state: str = "asked"
     until_ns: int = 0
     over_ns: int = NEVER
+    has_keys: bool = False
+    """Whether it has had a key, or a field, of its own, and not only elements."""
 
     def is_live(self, now_ns: int) -> bool:
         """Whether its client may have it."""
@@ -291,6 +292,8 @@ class Ledger:
             elif before is None or what in ("create", "replace"):
                 is_own = not slot.element or (entry.call is not None and entry.call.f == "acquire")
                 own = owned[slot] = Own(lies, lease if is_own else None, entry)
+                if lease is not None and not slot.element:
+                    lease.has_keys = lease.has_keys or not is_counter(lies)
             else:
                 own = owned[slot] = Own(lies, before.lease, before.made_by)
             entry.effects.append(Effect(what, slot, before, own))
@@ -341,7 +344,7 @@ def _keeps(slot: Slot, own: Own, lease: Lease, now_ns: int) -> bool:
         and (owner.client, owner.state) == (lease.client, "unknown")
         and own.lies.value == lease.token
     )
-    lasts = own.lies.until_ns > now_ns and not slot.element
+    lasts = own.lies.until_ns > now_ns and not (slot.element and lease.has_keys)
     return lasts and (taken_over or lease.has(owner, now_ns))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from lab.errors import NotModelled, UnknownOutcome
 from lab.examine.judge import ERROR, HANG, RENEWAL
 from lab.examine.ledger.book import NEVER, OVER, Breach
-from lab.examine.ledger.breaches import CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
+from lab.examine.ledger.breaches import BESIDE, CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
 from lab.examine.ledger.keeping import Kept, Repairs, keep
 from lab.examine.ledger.rules import (
     FAILS,
@@ -173,5 +173,6 @@ def _took_ns(late: Found) -> int:
 
 
 def _rank(kind: Breach) -> int:
-    is_weak = kind.rule == OWN_KEYS and kind.whose.endswith(OVER)
+    # An entry beside others' may be a place in a queue: it tells only where nothing else does.
+    is_weak = kind.rule == OWN_KEYS and (kind.whose == BESIDE or kind.whose.endswith(OVER))
     return len(RANKS) if is_weak or kind.effect == LEAVES else RANKS[kind.rule]

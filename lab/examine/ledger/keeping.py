@@ -219,7 +219,7 @@ class LedgerRun(TrialRun):
                     add(Slot(name, element=each.decode(errors="replace")), each, until_ms)
             else:
                 for each, score in value.items():
-                    add(Slot(name, member=each.decode(errors="replace")), each, until_ms, score or 0.0)
+                    add(Slot(name, element=each.decode(errors="replace")), each, until_ms, score or 0.0)
         return state
 
     def _sweep(self, node: TrialNode) -> None:
@@ -263,7 +263,7 @@ class LedgerRun(TrialRun):
             for entry in call.entries
             for effect in entry.effects
             if effect.after is not None and effect.after.lease is call.lease
-            if not (effect.slot.field or effect.slot.member)
+            if not (effect.slot.field or effect.slot.element)
         ]
         for name, node in self._cluster.nodes.items() if made else ():
             (slot, own), there = made[-1], self.ledger.owned[name]
@@ -418,7 +418,7 @@ def _remove(model: RedisModel, slot: Slot) -> None:
         with contextlib.suppress(ValueError):
             value.remove(slot.element.encode())
     elif isinstance(value, Set | SortedSet):
-        value.pop(slot.member.encode(), None)
+        value.pop(slot.element.encode(), None)
     if not isinstance(value, bytes) and value:
         return
     model.keys.data.pop(key, None)
