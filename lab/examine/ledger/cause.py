@@ -83,11 +83,11 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         if each.kind not in first or (first[each.kind].excused and not each.excused):
             first[each.kind] = each
 
-    def is_gone(repairs: Repairs) -> bool:
+    def is_gone(repairs: Repairs, *, by_error: bool = False) -> bool:
         """Whether the finding goes away, also where the lock then does the same in another call."""
         for _ in range(ROUNDS):
             try:
-                other = keep(trial, repairs)
+                other = keep(trial, repairs, by_error=by_error)
             except (UnknownOutcome, NotModelled, SimulationError):
                 return False
             if finding not in other.violations:
@@ -107,6 +107,11 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         return Shown(direct, by_intervention=False), kept
     kinds = [kind for kind in first if kind.rule in RANKS][:KINDS_MAX]
     enough, together = [kind for kind in kinds if is_gone(frozenset((kind,)))], False
+    # An acquire may not look at the answer to what replaces a key.
+    replacing = [kind for kind in kinds if kind[:3] == (OWN_KEYS, "acquire", "replace")]
+    enough += [
+        kind for kind in replacing if kind not in enough and is_gone(frozenset((kind,)), by_error=True)
+    ]
     if not enough:
         enough, together = _together(kinds, is_gone)
     if direct is not None and all(first[kind].excused for kind in enough):

@@ -1,9 +1,9 @@
 """Running a trial with its ledger, and with repairs: what a rule forbids is undone while the trial runs.
 
 A repair belongs to a kind of breach, not to one command: after the first one a replay goes another way. It
-takes effects back and answers as if a guard had refused, takes away keys that nobody's lease owns, caps the
-life of keys, cuts claims down to what nodes keep, gives the key to nodes that were not asked, or lets the
-clients' wall clocks show the true time.
+takes effects back and answers as if a guard had refused, or with an error where that is asked for, takes away
+keys that nobody's lease owns, caps the life of keys, cuts claims down to what nodes keep, gives the key to
+nodes that were not asked, or lets the clients' wall clocks show the true time.
 """
 
 from __future__ import annotations
@@ -68,11 +68,14 @@ class Kept:
     violations: dict[str, Violation] = field(default_factory=dict)
 
 
-def keep(trial: Trial, repairs: Repairs = frozenset()) -> Kept:
-    """Run a trial with its ledger and repairs; only inside ``trials``. Raises what ``run_trial`` does."""
+def keep(trial: Trial, repairs: Repairs = frozenset(), *, by_error: bool = False) -> Kept:
+    """Run a trial with its ledger and repairs; only inside ``trials``. Raises what ``run_trial`` does.
+
+    ``by_error``: what is undone is answered with an error.
+    """
 
     def run(wire: Wire) -> Kept:
-        playing = LedgerRun(trial, wire, repairs)
+        playing = LedgerRun(trial, wire, repairs, by_error=by_error)
         outcome = replace(playing.run(), watched=True)
         return Kept(outcome, playing.ledger, all_violations(outcome))
 
@@ -86,9 +89,11 @@ class LedgerRun(TrialRun):
         trial: what is run.
         wire: how requests reach the nodes.
         repairs: the kinds of breaches that are repaired.
+        by_error: whether what is undone is answered with an error.
     """
 
-    def __init__(self, trial: Trial, wire: Wire, repairs: Repairs) -> None:
+    def __init__(self, trial: Trial, wire: Wire, repairs: Repairs, *, by_error: bool = False) -> None:
+        self._by_error = by_error
         self.ledger, self.repairs = (
             Ledger(
                 trial.node_names,
@@ -180,8 +185,9 @@ class LedgerRun(TrialRun):
             del model._pending[pending:]  # what its file would be told of it
             self.ledger.owned[entry.node] = before
             # A script that answers with a list says more than yes or no: to its lock the node has failed.
-            failed = ErrorReply("ERR the change was undone") if isinstance(reply, list) else None
-            reply = 0 if isinstance(reply, int) else failed
+            failed = ErrorReply("ERR the change was undone")
+            refused = 0 if isinstance(reply, int) else None
+            reply = failed if self._by_error or isinstance(reply, list) else refused
         state = state_of(model)
         log.entries[at:] = [replace(each, after=state) for each in log.entries[at:]]
         return reply
