@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, zip_longest
 from random import Random
 from typing import Any, Final
 
@@ -110,18 +110,25 @@ def bases(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Ite
 
 
 def _with_bobs(setting: Setting, of_alice: Iterable[Course], *, reentrant: bool) -> Iterator[Trial]:
-    """Each of these courses with everything that Bob may begin with."""
-    for course in of_alice:
-        if reentrant and not isinstance(course[ALICE][-1].step, Release):
-            continue
-        extends = any(isinstance(timed.step, Extend) for timed in course[ALICE])
-        waits = course[ALICE][0].at is not None  # for Bob, who so begins by himself
-        if not waits:
-            yield _trial(setting, course, reentrant=reentrant)
-        for track in bobs(setting.ttl_ns, extends=extends, first=waits):
-            trial = _trial(setting, {**course, BOB: track}, reentrant=reentrant)
-            if fits(trial):  # else he waits for what she does not do
-                yield trial
+    """Each of these courses with everything that Bob may begin with: with one of it each, then with a second.
+
+    No course waits for all that can happen to the ones before it.
+    """
+    for round_ in zip_longest(*(_with_each_bob(setting, course, reentrant=reentrant) for course in of_alice)):
+        yield from (trial for trial in round_ if trial is not None)
+
+
+def _with_each_bob(setting: Setting, course: Course, *, reentrant: bool) -> Iterator[Trial]:
+    if reentrant and not isinstance(course[ALICE][-1].step, Release):
+        return
+    extends = any(isinstance(timed.step, Extend) for timed in course[ALICE])
+    waits = course[ALICE][0].at is not None  # for Bob, who so begins by himself
+    if not waits:
+        yield _trial(setting, course, reentrant=reentrant)
+    for track in bobs(setting.ttl_ns, extends=extends, first=waits):
+        trial = _trial(setting, {**course, BOB: track}, reentrant=reentrant)
+        if fits(trial):  # else he waits for what she does not do
+            yield trial
 
 
 def _trial(setting: Setting, tracks: dict[str, list[Timed]], *, reentrant: bool) -> Trial:
@@ -167,6 +174,8 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
         yield {ALICE: [take(), action(Extend, later(0.1), ttl_ns=2 * ttl_ns), *write(1.2), give]}
     if not reentrant:
         yield {ALICE: [take(), give, action(Release, later(0.15), again=True), take(), give]}
+        # She lets her lease run out, and asks for it as often as Bob does.
+        yield {ALICE: [take(), _insists(ttl_ns, over), *write(0.1), give]}
     other = [take(later(0.05), key=OTHER), action(Release, later(0.05), key=OTHER)]
     yield {ALICE: [take(), *other, *write(0.1), give]}
     late_other = [take(later(0.8), key=OTHER), action(Release, later(0.5), key=OTHER)]
@@ -179,6 +188,10 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
     yield {ALICE: [take(ttl_ns=2 * ttl_ns), *write(1.5), give]}
     if "close" in setting.can:
         yield {ALICE: [take(), action(Close), action(Open, later(0.1)), *write(0.1), give]}
+
+
+def _insists(ttl_ns: int, at: Trigger) -> Timed:
+    return action(Acquire, at, insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 6)
 
 
 def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
@@ -229,10 +242,8 @@ def bobs(ttl_ns: int, *, extends: bool, first: bool) -> Iterator[list[Timed]]:
     if first:
         yield turn(action(Acquire), ttl_ns // 2)
         return
-    insists = action(
-        Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 6
-    )
-    yield turn(insists, ttl_ns * 7 // 10)
+    yield turn(_insists(ttl_ns, on(ALICE, "granted", after_ns=ttl_ns // 10)), ttl_ns * 7 // 10)
+    yield turn(_insists(ttl_ns, on(ALICE, "acquire invoke", 2)), ttl_ns * 7 // 10)
     moments = [
         on(ALICE, "acquire invoke"),
         on(ALICE, "acquire invoke", after_ns=MOMENT_NS // 3),
@@ -331,13 +342,17 @@ def _faults_at(boundary: Boundary, base: Trial, setting: Setting) -> Iterator[Ti
 def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
     """What is so from the start, or from Alice's grant on."""
     names, ttl_ns, few = setting.names, setting.ttl_ns, (setting.nodes - 1) // 2
-    now, granted = at_start(), on(ALICE, "granted")
+    now, granted, released = at_start(), on(ALICE, "granted"), on(ALICE, "released")
     found: list[tuple[Timed, ...]] = []
     if few:
         for when, mine, his in ((now, few, few), (now, few + 1, few), (granted, few + 1, few + 1)):
             cuts = (ALICE, names[-mine:]), (BOB, names[:his])
             found.append(tuple(timed_fault(Cut, when, client, lost) for client, lost in cuts))
         found.append((timed_fault(Cut, now, ALICE, names[:few]),))
+        # Three majorities of which no node is in all: Alice's before her release, hers after it, and Bob's.
+        first = timed_fault(Cut, now, ALICE, names[few + 1 :]).model_copy(update={"until": released})
+        then = timed_fault(Cut, released, ALICE, (*names[few : few + 1], *names[few + 2 :]))
+        found.append((first, then, timed_fault(Cut, now, BOB, names[:few])))
         found.append(tuple(timed_fault(Crash, granted, nodes=(name,)) for name in names[:few]))
         found.append(
             tuple(timed_fault(Jump, granted, nodes=(name,), by_ns=2 * ttl_ns) for name in names[:few])

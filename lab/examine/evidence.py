@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from lab.search.runner import ZERO_NS, Outcome, is_unattended, run_trial
-from lab.search.watch import Executed, State
+from lab.search.watch import Executed, State, parts_of
 
 MS_NS: Final = 1_000_000
 NEVER: Final = 1 << 62
@@ -88,12 +88,13 @@ class Evidence:
 
     @cached_property
     def writers(self) -> dict[str, set[str]]:
-        """Which clients gave a key of some node this value."""
+        """Which clients gave a key of some node this value, or a field or a member of it."""
         found: dict[str, set[str]] = defaultdict(set)
         for entry in self.outcome.commands:
-            for _, _, new in entry.changes():
-                if new is not None:
-                    found[new].add(entry.client)
+            for _, old, new in entry.changes():
+                for each in [] if new is None else [new, *parts_of(new)]:
+                    if each == new or old is None or each not in parts_of(old):
+                        found[each].add(entry.client)
         return found
 
     def of_node(self, node: str) -> list[Executed]:
@@ -122,8 +123,9 @@ class Evidence:
             node
             for node in self.outcome.trial.voters
             if any(
-                client in self.writers.get(value, ()) and (left_ms is None or left_ms >= least_left_ms)
+                client in self.writers.get(part, ()) and (left_ms is None or left_ms >= least_left_ms)
                 for value, left_ms in self.locks_at(node, time_ns).values()
+                for part in parts_of(value)
             )
         ]
 

@@ -43,12 +43,26 @@ class List(deque[bytes]):
     __slots__ = ()
 
 
-Value = bytes | Hash | List
-Collection = TypeVar("Collection", Hash, List)
+class Set(dict[bytes, None]):
+    """A set, in the order in which members were added."""
+
+    __slots__ = ()
+
+
+class SortedSet(dict[bytes, float]):
+    """A sorted set: members and their scores."""
+
+    __slots__ = ()
+
+
+Value = bytes | Hash | List | Set | SortedSet
+Collection = TypeVar("Collection", Hash, List, Set, SortedSet)
 TYPE_NAMES: dict[type[Any], bytes] = {
     bytes: b"string",
     Hash: b"hash",
     List: b"list",
+    Set: b"set",
+    SortedSet: b"zset",
 }
 
 
@@ -147,7 +161,7 @@ class Keyspace:
         self.touch(key)
         return True
 
-    def tidy(self, key: bytes, value: Hash | List, changes: int = 1) -> bool:
+    def tidy(self, key: bytes, value: Hash | List | Set | SortedSet, changes: int = 1) -> bool:
         """Note that a collection has changed, and remove it if it is empty; tell whether it was."""
         if not value:
             del self.data[key]
@@ -247,8 +261,11 @@ def snapshot(keys: Keyspace) -> list[list[bytes]]:
             commands.append([b"SET", key, value])
         elif isinstance(value, Hash):
             commands.append([b"HSET", key, *(part for pair in value.items() for part in pair)])
+        elif isinstance(value, SortedSet):
+            pairs = ((repr(score).encode(), member) for member, score in value.items())
+            commands.append([b"ZADD", key, *(part for pair in pairs for part in pair)])
         else:
-            commands.append([b"RPUSH", key, *value])
+            commands.append([b"SADD" if isinstance(value, Set) else b"RPUSH", key, *value])
         if isinstance(value, Hash):
             commands += (
                 [b"HPEXPIREAT", key, b"%d" % when_ms, b"FIELDS", b"1", field]

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.redis_model.keyspace import Hash, Keyspace, Value
+from lab.redis_model.keyspace import Hash, Keyspace, List, Value
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -34,8 +34,9 @@ POLICIES: Final = (
     "noeviction", "allkeys-lru", "allkeys-random", "volatile-lru", "volatile-random", "volatile-ttl",
 )  # fmt: skip
 _NEED_MEMORY = """
-append decr decrby getset hincrby hmset hset hsetnx incr incrby incrbyfloat lpush mset msetex msetnx psetex
-rpush set setex setnx
+append decr decrby getset hincrby hmset hset hsetex hsetnx incr incrby incrbyfloat linsert lmove lpush
+lpushx lset mset msetex msetnx psetex rpoplpush rpush rpushx sadd set setex setnx zadd zincrby
+zinterstore zunionstore
 """
 NEED_MEMORY: Final = frozenset(_NEED_MEMORY.split())
 """Commands that a server refuses when its memory is full: `denyoom` in COMMAND INFO."""
@@ -174,8 +175,10 @@ def _size(key: bytes, value: Value) -> int:
         size = len(value)
     elif isinstance(value, Hash):
         size = sum(len(field) + len(content) + KEY_BYTES for field, content in value.items())
-    else:
+    elif isinstance(value, List):
         size = sum(len(element) + KEY_BYTES // 4 for element in value)
+    else:
+        size = sum(len(member) + KEY_BYTES for member in value)
     return KEY_BYTES + len(key) + size
 
 

@@ -48,6 +48,18 @@ class Verbatim(bytes):
     __slots__ = ()
 
 
+class Score(bytes):
+    """A number that may have a fraction; a bulk string in RESP2."""
+
+    __slots__ = ()
+
+
+class Members(list[Any]):
+    """The members of a set, in no order; an array in RESP2."""
+
+    __slots__ = ()
+
+
 class Map(list[Any]):
     """Names and values in turn; flat in RESP2."""
 
@@ -105,6 +117,8 @@ def _encode_text(reply: bytes, out: list[bytes], resp3: bool) -> None:
     kind = type(reply)
     if kind is Status:
         out.append(b"+%b\r\n" % reply)
+    elif kind is Score and resp3:
+        out.append(b",%b\r\n" % reply)
     elif kind is Verbatim and resp3:
         out.append(b"=%d\r\ntxt:%b\r\n" % (len(reply) + 4, reply))
     else:
@@ -123,7 +137,7 @@ def _encode_many(reply: list[Any], out: list[bytes], resp3: bool) -> None:
     elif kind is Map:
         out.append(b"%%%d\r\n" % (count // 2))
     else:
-        out.append((b">%d\r\n" if kind is Push else b"*%d\r\n") % count)
+        out.append({Push: b">%d\r\n", Members: b"~%d\r\n"}.get(kind, b"*%d\r\n") % count)
     for item in reply:
         encode(item, out, resp3)
 

@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from decimal import Decimal
 from importlib import resources
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from lupa import lua51
 
 from lab.redis_model.guards import write_refusal_in_script
 from lab.redis_model.known import version_of
+from lab.redis_model.numbers import argument_text, writes_short_floats
 from lab.redis_model.registry import NoSuchCommand
-from lab.redis_model.reply import ErrorReply, RedisError, Reply, Status, Verbatim
+from lab.redis_model.reply import ErrorReply, RedisError, Reply, Score, Status, Verbatim
 from lab.servers import Server
 
 if TYPE_CHECKING:
@@ -36,11 +35,7 @@ MILLION_STEPS_MAX: Final = 20
 _BYTES: Final = {bytes}
 CALLS_MAX: Final = 50_000
 """So many commands may be in one run of a script."""
-SINCE_SHORT_FLOATS: Final = (7, 2)
-"""Numbers get the fewest digits that tell them apart, in Redis 7.2 and every Valkey; before always 17."""
-SINCE_PLAIN_INTEGERS: Final = (7, 4)
-"""Redis 7.2 writes 100000000 as 1e+8, which no command takes for a number of milliseconds."""
-IN_SCRIPTS_SINCE_7_2: Final = frozenset({"blpop"})
+IN_SCRIPTS_SINCE_7_2: Final = frozenset({"blpop", "brpop"})
 """Allowed in scripts of Redis 7.2 and every Valkey, where they never wait."""
 
 
@@ -184,7 +179,7 @@ class Lua:
             for at, argument in enumerate(args):
                 kind = type(argument)
                 if kind is int or kind is float:
-                    args[at] = _digits(model, argument)
+                    args[at] = argument_text(model.server, argument)
                 elif kind is not bytes:
                     whose = "C" if is_valkey else "Lua redis lib c"
                     kinds = "ommand arguments must be strings or integers"
@@ -199,7 +194,8 @@ class Lua:
             except RedisError:
                 what = f"Wrong number of args calling {'' if is_valkey else 'Redis '}command "
                 return self._complaint(f"{what}from script", f"{what}From Lua script")
-        if not command.in_scripts and not (command.name in IN_SCRIPTS_SINCE_7_2 and _is_new(model)):
+        since_7_2 = command.name in IN_SCRIPTS_SINCE_7_2 and writes_short_floats(model.server)
+        if not (command.in_scripts or since_7_2):
             whose = "Valkey" if _is_valkey(model, (9, 0)) else "Redis"
             refused = f"This {whose} command is not allowed from script"
             return self._complaint(refused, f"{refused}s")
@@ -231,7 +227,7 @@ class Lua:
             return self._runtime.table_from([self._given(item) for item in reply])
         if isinstance(reply, Status):
             return self._status(bytes(reply))
-        if isinstance(reply, Verbatim):
+        if isinstance(reply, Score | Verbatim):
             return bytes(reply)
         return False
 
@@ -278,35 +274,6 @@ def _before_7(message: str, place: str, raised: bytes) -> str:
 
 def _is_valkey(model: RedisModel, since: tuple[int, int] = (0, 0)) -> bool:
     return model.server.product == "valkey" and version_of(model.server) >= since
-
-
-def _is_new(model: RedisModel) -> bool:
-    return model.server.product == "valkey" or version_of(model.server) >= SINCE_SHORT_FLOATS
-
-
-def _digits(model: RedisModel, value: float) -> bytes:
-    """Write a number as the server hands it to a command; Lua's whole numbers are integers here."""
-    if not _is_new(model):
-        return b"%.17g" % value
-    if isinstance(value, int) and (_is_valkey(model) or version_of(model.server) >= SINCE_PLAIN_INTEGERS):
-        return b"%d" % value
-    return _shortest(float(value))
-
-
-def _shortest(value: float) -> bytes:
-    """Write a number as the library fpconv does, with the fewest digits that tell it apart."""
-    if not isfinite(value) or not value:
-        return b"%g" % value
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    text, whole = "".join(map(str, digits)), len(digits) + exponent
-    if exponent >= 0 and whole - 1 < len(digits) + 7:
-        text += "0" * exponent
-    elif exponent < 0 and (exponent > -7 or abs(whole - 1) < 4):
-        text = f"{text[:whole]}.{text[whole:]}" if whole > 0 else f"0.{'0' * -whole}{text}"
-    else:
-        text = f"{text[0]}{'.' if text[1:] else ''}{text[1:]}e{whole - 1:+d}"
-    return f"{'-' * sign}{text}".encode()
 
 
 def _truncated(value: float) -> int:

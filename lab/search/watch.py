@@ -20,7 +20,7 @@ _SIMULATION: Final = "lab.substrates.sim."
 
 OF_THE_LAB: Final = OWN_KEYS.encode()
 State = dict[str, tuple[str, int | None]]
-"""The keys of a node that hold text or a hash: the value, and its milliseconds left; None: it has no end."""
+"""The keys of a node but for lists: the value as text, and its milliseconds left; None: it has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +123,21 @@ def state_of(model: RedisModel) -> State:
     return state
 
 
-def _text_of(value: bytes | dict[bytes, bytes]) -> str:
+def _text_of(value: bytes | dict[bytes, Any]) -> str:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    return " ".join(f"{_text_of(name)}={_text_of(each)}" for name, each in sorted(value.items()))
+    return " ".join(f"{_text_of(name)}={_part(each)}" for name, each in sorted(value.items()))
+
+
+def _part(value: bytes | float | None) -> str:
+    """What a hash has in a field, or the score of a member of a sorted set."""
+    return _text_of(value) if isinstance(value, bytes) else "" if value is None else f"{value:g}"
+
+
+def parts_of(value: str) -> list[str]:
+    """The fields of a hash, or the members of a set, in its text; else the text alone."""
+    parts = value.split(" ")
+    return parts if all("=" in part for part in parts) else [value]
 
 
 @dataclass(frozen=True, slots=True)

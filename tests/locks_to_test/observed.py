@@ -1,4 +1,4 @@
-"""Locks whose node keeps no expiry: two correct ones, and two that end another client's lease too early."""
+"""Locks whose node keeps no expiry: two correct ones, and three that take what another client has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 
 from lab.locks.base import Lease, LeaseLost, NotAcquired
 from lab.locks.observed import ObservedLease, Record
+
+MS_NS = 1_000_000
 
 
 class Watches(ObservedLease):
@@ -57,3 +59,22 @@ class ForgetsRenewals(ObservedLease):
         if before is not None and now is not None and before.holder == now.holder:
             self._seen[key] = now._replace(since_ns=before.since_ns)
         return granted
+
+
+class LooksThenReplaces(ObservedLease):
+    """It looks whether a record that is over has stayed the same, and replaces it in a second command."""
+
+    name = "looks-then-replaces"
+    REPLACE = """
+        redis.call('hset', KEYS[1], 'holder', ARGV[1], 'lease_ms', ARGV[2])
+        return redis.call('hincrby', KEYS[1], 'version', 1)"""
+
+    async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
+        seen = self._seen.get(key)
+        if seen is not None and self._surroundings.clock_ns() >= self._over_ns(seen):
+            there = await self._call("HMGET", key, "holder", "version")
+            if [seen.holder.encode(), seen.version.encode()] == there:
+                await self._call("EVAL", self.REPLACE, 1, key, token, ttl_ns // MS_NS)
+                self._seen.pop(key, None)
+                return True
+        return await super()._set(key, token, ttl_ns)

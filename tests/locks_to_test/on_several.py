@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from lab.channel import NodeError
+from lab.channel import NodeError, Reply
 from lab.locks.base import Indeterminate, Lease, LockError, NotAcquired
+from lab.locks.counter import counter_key
+from lab.locks.fenced import FencedRedlock
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 from lab.locks.redlock import (
     EXTEND_SCRIPT,
@@ -23,6 +25,10 @@ from lab.locks.redlock import (
 SHORTEN_OR_PROLONG = """
 if redis.call('get',KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('pexpire',KEYS[1],ARGV[2])
+"""
+SET_AND_COUNT = """
+if not redis.call('set',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then return 0 end
+return redis.call('incr',KEYS[2])
 """
 
 
@@ -211,3 +217,19 @@ class ClaimsTheLater(Redlock):
             raise self._not_extended(lease, votes)
         extended = self.options.extended(lease, ttl_ns, start_ns, self._surroundings.clock_ns())
         return replace(extended, deadline_ns=max(lease.deadline_ns, extended.deadline_ns))
+
+
+class HighestOfAnyMajority(FencedRedlock):
+    """Each node counts for itself, and the highest number is the fence: other majorities have smaller."""
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
+        numbers: list[int] = []
+
+        def is_granted(number: Reply) -> bool:
+            if number > 0:
+                numbers.append(int(number))
+            return bool(number > 0)
+
+        command = ("EVAL", SET_AND_COUNT, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS)
+        votes = await self._ask_all(command, is_granted, stop_early=True)
+        return Taken(votes, max(numbers)) if count_votes(votes, "yes") >= self.quorum else Taken(votes)

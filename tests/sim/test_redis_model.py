@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lab.redis_model import Durable, ErrorReply, RedisModel, Status
+from lab.redis_model.keyspace import snapshot
 from lab.redis_model.monitor import monitor_line
 from lab.redis_model.reply import pack
 from lab.redis_model.scripts import MILLION_STEPS_MAX
@@ -25,7 +26,7 @@ def test_the_direct_wire_answers_in_python() -> None:
     assert model.call("LPOP", "none", 2) is None
     assert model.call("BLPOP", "none", 0) is None
     assert model.call("FOO") == ErrorReply("ERR unknown command 'FOO', with args beginning with: ")
-    assert "ZADD is not simulated" in str(model.call("ZADD", "z", 1, "m"))
+    assert "XADD is not simulated" in str(model.call("XADD", "s", "*", "a", "b"))
     assert model.call("HSET", "h", "f", "v") == 1
     assert model.call("HGETALL", "h") == [b"f", b"v"]
     assert isinstance(model.call("MONITOR"), ErrorReply)
@@ -96,6 +97,31 @@ def test_a_killed_node_says_nothing_any_more() -> None:
     session.close()
     arm.model.tick()
     assert (heard, arm.model.next_timer_ns()) == ([], None)
+
+
+def test_collections_are_in_the_file_and_in_snapshots() -> None:
+    arm = SimArm("aof-always")
+    for words in (
+        "ZADD z 1.5 a 2 b 3 c",
+        "ZINCRBY z 0.1 a",
+        "ZPOPMAX z",
+        "ZINTERSTORE y 2 z z WEIGHTS 1 0",
+        "SADD s a b c",
+        "SPOP s",
+        "SPOP s 1",
+        "RPUSH l a b c a",
+        "LREM l 0 a",
+        "LMOVE l m LEFT RIGHT",
+        "HSETEX h PX 100000 FIELDS 1 a 1",
+    ):
+        assert not isinstance(arm.model.call(*words.split()), ErrorReply)
+    before = dict(arm.model.keys.data)
+    copy = SimArm().model
+    for command in snapshot(arm.model.keys):
+        copy.call(*command)
+    arm.restart(power_cut=True)
+    assert arm.model.keys.data == before == copy.keys.data
+    assert len(before[b"s"]) == 1
 
 
 def test_a_new_life_has_another_run_id_and_the_scripts_are_gone() -> None:

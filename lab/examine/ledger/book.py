@@ -1,9 +1,10 @@
 """The ledger: per node and key who owns the key, until when, and which command of which call made it so.
 
 The owner of a key is the lease whose call created it last, whatever value lies there: a token that is used
-twice does not deceive the ledger. Of a hash each field has an owner. What an acquire puts into a list, which
-may be a queue, it has to take away; what others take from a list is not judged, since it may be a place that
-nobody has.
+twice does not deceive the ledger. Of a hash each field has an owner, of a list each element, and of a set
+each member; a higher score prolongs a member, a lower one shortens it. A list or a sorted set may be a queue:
+as long as an acquire goes on, what it has put there may be a place, and what others take of that is not
+judged. Only an acquire puts something of its lease there; anything else may be a message.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ where that lease was over already."""
 
 
 class Slot(NamedTuple):
-    """Where a value lies on a node: a key, and the field if it is a hash, or the element if it is a list."""
+    """Where a value lies on a node: a key, and the field of a hash, or the element of a list or a set."""
 
     key: str
     field: str = ""
@@ -40,11 +41,15 @@ class Slot(NamedTuple):
 
 
 class Lies(NamedTuple):
-    """A value that lies on a node: until when by the node's clock, in milliseconds, and by the history's."""
+    """A value that lies on a node: until when by the node's clock, in milliseconds, and by the history's.
+
+    ``score``: of a member of a sorted set.
+    """
 
     value: str
     until_ms: int | None
     until_ns: int
+    score: float = 0.0
 
 
 State = dict[Slot, Lies]
@@ -68,6 +73,8 @@ class Lease:
     state: str = "asked"
     until_ns: int = 0
     over_ns: int = NEVER
+    has_keys: bool = False
+    """Whether it has had a key, or a field, of its own, and not only elements."""
 
     def is_live(self, now_ns: int) -> bool:
         """Whether its client may have it."""
@@ -285,6 +292,8 @@ class Ledger:
             elif before is None or what in ("create", "replace"):
                 is_own = not slot.element or (entry.call is not None and entry.call.f == "acquire")
                 own = owned[slot] = Own(lies, lease if is_own else None, entry)
+                if lease is not None and not slot.element:
+                    lease.has_keys = lease.has_keys or not is_counter(lies)
             else:
                 own = owned[slot] = Own(lies, before.lease, before.made_by)
             entry.effects.append(Effect(what, slot, before, own))
@@ -335,7 +344,7 @@ def _keeps(slot: Slot, own: Own, lease: Lease, now_ns: int) -> bool:
         and (owner.client, owner.state) == (lease.client, "unknown")
         and own.lies.value == lease.token
     )
-    lasts = own.lies.until_ns > now_ns and not slot.element
+    lasts = own.lies.until_ns > now_ns and not (slot.element and lease.has_keys)
     return lasts and (taken_over or lease.has(owner, now_ns))
 
 
@@ -365,6 +374,7 @@ def _effect(slot: Slot, before: Own | None, lies: Lies | None) -> str:
     if before.lies.value != lies.value:
         counts = slot.field and before.lies.value.isdigit() and lies.value.isdigit()
         return "count" if counts else "replace"
-    if before.lies.until_ms == lies.until_ms:
+    lasted, lasts = ((each.score, each.until_ms or NEVER) for each in (before.lies, lies))
+    if lasted == lasts:
         return ""
-    return "prolong" if (lies.until_ms or NEVER) > (before.lies.until_ms or NEVER) else "shorten"
+    return "prolong" if lasts > lasted else "shorten"

@@ -24,6 +24,7 @@ from lab.examine.ledger.book import (
     Lease,
     Ledger,
     Own,
+    Slot,
 )
 
 OWN_KEYS: Final = "own keys"
@@ -47,6 +48,7 @@ SKIPS_NODES: Final = "skips nodes"
 KEPT_TOO_LONG: Final = "keeps too long"
 LEAVES: Final = "leaves"
 APART: Final = "apart from others'"
+BESIDE: Final = "beside others'"
 PAST_CLAIM: Final = Breach(CLAIMS, "held", "claims")
 """A client's lock says that its lease is held, when it is over and no majority keeps the key."""
 READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
@@ -54,12 +56,14 @@ READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
 
 def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
-    call, what, now_ns = entry.call, effect.what, entry.time_ns
-    if call is None or what == "count" or effect.slot.element:
+    call, what, now_ns, slot = entry.call, effect.what, entry.time_ns, effect.slot
+    if call is None or what == "count":
         return None
     lease, f = call.lease, call.f
     owner = effect.before.lease if effect.before is not None else None
     foreign = owner is not None and owner is not lease
+    if slot.element and _may_go_or_come(effect, lease):
+        return None
     takes_away = what == "delete" or (what == "shorten" and f == "release")
     if foreign and owner is not None and (takes_away or not lease.has(owner, now_ns)):
         if not (what in ("prolong", "shorten") and _shares(entry, effect, ledger)):
@@ -69,8 +73,11 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
             return None
     sent_ns = entry.sent.time_ns if entry.sent is not None else now_ns
     grows = what in ("create", "prolong", "replace")
-    if what == "create" and f == "acquire" and is_apart(lease, effect.slot.key, ledger, now_ns):
-        return Breach(OWN_KEYS, f, what, APART)
+    if what == "create" and f == "acquire":
+        if not slot.element and is_apart(lease, slot.key, ledger, now_ns):
+            return Breach(OWN_KEYS, f, what, APART)
+        if beside(lease, entry.node, slot, ledger, now_ns) is not None:
+            return Breach(OWN_KEYS, f, what, BESIDE)
     is_over = lease.state not in ("asked", "held") and lease.over_ns < sent_ns - GRACE_NS
     if lease.state == "held" and f == "acquire":  # by a task that it has left behind
         is_over = 0 < lease.until_ns < sent_ns - GRACE_NS
@@ -88,11 +95,19 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     return Breach(RESIDUE, f, KEPT_TOO_LONG) if _is_too_long(call, effect, now_ns) else None
 
 
+def _may_go_or_come(effect: Effect, lease: Lease) -> bool:
+    """Whether an element of a list or a set is nobody's, its own lease's that goes, or a place in a queue."""
+    owner, maker = (own.lease if own is not None else None for own in (effect.before, effect.after))
+    if owner is None:
+        return maker is None
+    return effect.what == "delete" if owner is lease else owner.state == "asked"
+
+
 def _shares(entry: Entry, effect: Effect, ledger: Ledger) -> bool:
-    """Whether a key that several leases share also has a field of the one that did this."""
+    """Whether a key that several leases share also has a field, or an element, of the one that did this."""
     lease = entry.call.lease if entry.call is not None else None
     owned = ledger.owned[entry.node]
-    return bool(effect.slot.field) and any(
+    return bool(effect.slot.field or effect.slot.element) and any(
         slot.key == effect.slot.key and own.lease is lease for slot, own in owned.items()
     )
 
@@ -123,6 +138,17 @@ def is_apart(lease: Lease, key: str, ledger: Ledger, now_ns: int) -> bool:
             if keys and key not in keys and ledger.kept_until_ns(other, now_ns):
                 return True
     return False
+
+
+def beside(lease: Lease, node: str, slot: Slot, ledger: Ledger, now_ns: int) -> Lease | None:
+    """Another client's lease that lasts, or is asked for, and has a field or an element of the same key."""
+    for there, own in ledger.owned[node].items():
+        other = own.lease
+        if there.key != slot.key or there == slot or other is None:
+            continue
+        if other.client != lease.client and other.resource == lease.resource and other.is_live(now_ns):
+            return other
+    return None
 
 
 def residue_of(own: Own, now_ns: int) -> Breach | None:

@@ -13,7 +13,7 @@ from typing import Final
 from lab.errors import NotModelled, UnknownOutcome
 from lab.examine.judge import ERROR, HANG, RENEWAL
 from lab.examine.ledger.book import NEVER, OVER, Breach
-from lab.examine.ledger.breaches import CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
+from lab.examine.ledger.breaches import BESIDE, CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
 from lab.examine.ledger.keeping import Kept, Repairs, keep
 from lab.examine.ledger.rules import (
     FAILS,
@@ -83,11 +83,11 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         if each.kind not in first or (first[each.kind].excused and not each.excused):
             first[each.kind] = each
 
-    def is_gone(repairs: Repairs) -> bool:
+    def is_gone(repairs: Repairs, *, by_error: bool = False) -> bool:
         """Whether the finding goes away, also where the lock then does the same in another call."""
         for _ in range(ROUNDS):
             try:
-                other = keep(trial, repairs)
+                other = keep(trial, repairs, by_error=by_error)
             except (UnknownOutcome, NotModelled, SimulationError):
                 return False
             if finding not in other.violations:
@@ -107,6 +107,11 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         return Shown(direct, by_intervention=False), kept
     kinds = [kind for kind in first if kind.rule in RANKS][:KINDS_MAX]
     enough, together = [kind for kind in kinds if is_gone(frozenset((kind,)))], False
+    # An acquire may not look at the answer to what replaces a key.
+    replacing = [kind for kind in kinds if kind[:3] == (OWN_KEYS, "acquire", "replace")]
+    enough += [
+        kind for kind in replacing if kind not in enough and is_gone(frozenset((kind,)), by_error=True)
+    ]
     if not enough:
         enough, together = _together(kinds, is_gone)
     if direct is not None and all(first[kind].excused for kind in enough):
@@ -173,5 +178,6 @@ def _took_ns(late: Found) -> int:
 
 
 def _rank(kind: Breach) -> int:
-    is_weak = kind.rule == OWN_KEYS and kind.whose.endswith(OVER)
+    # An entry beside others' may be a place in a queue: it tells only where nothing else does.
+    is_weak = kind.rule == OWN_KEYS and (kind.whose == BESIDE or kind.whose.endswith(OVER))
     return len(RANKS) if is_weak or kind.effect == LEAVES else RANKS[kind.rule]

@@ -1,9 +1,9 @@
 """Running a trial with its ledger, and with repairs: what a rule forbids is undone while the trial runs.
 
 A repair belongs to a kind of breach, not to one command: after the first one a replay goes another way. It
-takes effects back and answers as if a guard had refused, takes away keys that nobody's lease owns, caps the
-life of keys, cuts claims down to what nodes keep, gives the key to nodes that were not asked, or lets the
-clients' wall clocks show the true time.
+takes effects back and answers as if a guard had refused, or with an error where that is asked for, takes away
+keys that nobody's lease owns, caps the life of keys, cuts claims down to what nodes keep, gives the key to
+nodes that were not asked, or lets the clients' wall clocks show the true time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel
-from lab.redis_model.keyspace import Hash, List
+from lab.redis_model.keyspace import Hash, List, Set, SortedSet
 from lab.search.cluster import TrialNode
 from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
@@ -68,11 +68,14 @@ class Kept:
     violations: dict[str, Violation] = field(default_factory=dict)
 
 
-def keep(trial: Trial, repairs: Repairs = frozenset()) -> Kept:
-    """Run a trial with its ledger and repairs; only inside ``trials``. Raises what ``run_trial`` does."""
+def keep(trial: Trial, repairs: Repairs = frozenset(), *, by_error: bool = False) -> Kept:
+    """Run a trial with its ledger and repairs; only inside ``trials``. Raises what ``run_trial`` does.
+
+    ``by_error``: what is undone is answered with an error.
+    """
 
     def run(wire: Wire) -> Kept:
-        playing = LedgerRun(trial, wire, repairs)
+        playing = LedgerRun(trial, wire, repairs, by_error=by_error)
         outcome = replace(playing.run(), watched=True)
         return Kept(outcome, playing.ledger, all_violations(outcome))
 
@@ -86,9 +89,11 @@ class LedgerRun(TrialRun):
         trial: what is run.
         wire: how requests reach the nodes.
         repairs: the kinds of breaches that are repaired.
+        by_error: whether what is undone is answered with an error.
     """
 
-    def __init__(self, trial: Trial, wire: Wire, repairs: Repairs) -> None:
+    def __init__(self, trial: Trial, wire: Wire, repairs: Repairs, *, by_error: bool = False) -> None:
+        self._by_error = by_error
         self.ledger, self.repairs = (
             Ledger(
                 trial.node_names,
@@ -180,8 +185,9 @@ class LedgerRun(TrialRun):
             del model._pending[pending:]  # what its file would be told of it
             self.ledger.owned[entry.node] = before
             # A script that answers with a list says more than yes or no: to its lock the node has failed.
-            failed = ErrorReply("ERR the change was undone") if isinstance(reply, list) else None
-            reply = 0 if isinstance(reply, int) else failed
+            failed = ErrorReply("ERR the change was undone")
+            refused = 0 if isinstance(reply, int) else None
+            reply = failed if self._by_error or isinstance(reply, list) else refused
         state = state_of(model)
         log.entries[at:] = [replace(each, after=state) for each in log.entries[at:]]
         return reply
@@ -197,12 +203,12 @@ class LedgerRun(TrialRun):
         wall_ns = clock.wall_ns()
         state: State = {}
 
-        def add(slot: Slot, value: bytes, until_ms: int | None) -> None:
+        def add(slot: Slot, value: bytes, until_ms: int | None, score: float = 0.0) -> None:
             if until_ms is None:
-                state[slot] = Lies(value.decode(errors="replace"), None, NEVER)
+                state[slot] = Lies(value.decode(errors="replace"), None, NEVER, score)
             elif until_ms * MS_NS > wall_ns:
                 left_ns = (until_ms * MS_NS - wall_ns) * 10**6 // (10**6 + clock.ppm)
-                state[slot] = Lies(value.decode(errors="replace"), until_ms, now_ns + left_ns)
+                state[slot] = Lies(value.decode(errors="replace"), until_ms, now_ns + left_ns, score)
 
         for key, value in keys.data.items():
             if key.startswith(OF_THE_LAB):
@@ -217,6 +223,9 @@ class LedgerRun(TrialRun):
             elif isinstance(value, List):
                 for each in value:
                     add(Slot(name, element=each.decode(errors="replace")), each, until_ms)
+            else:
+                for each, score in value.items():
+                    add(Slot(name, element=each.decode(errors="replace")), each, until_ms, score or 0.0)
         return state
 
     def _sweep(self, node: TrialNode) -> None:
@@ -259,7 +268,8 @@ class LedgerRun(TrialRun):
             (effect.slot, effect.after)
             for entry in call.entries
             for effect in entry.effects
-            if effect.after is not None and effect.after.lease is call.lease and not effect.slot.field
+            if effect.after is not None and effect.after.lease is call.lease
+            if not (effect.slot.field or effect.slot.element)
         ]
         for name, node in self._cluster.nodes.items() if made else ():
             (slot, own), there = made[-1], self.ledger.owned[name]
@@ -413,7 +423,9 @@ def _remove(model: RedisModel, slot: Slot) -> None:
     elif isinstance(value, List):
         with contextlib.suppress(ValueError):
             value.remove(slot.element.encode())
-    if isinstance(value, Hash | List) and value:
+    elif isinstance(value, Set | SortedSet):
+        value.pop(slot.element.encode(), None)
+    if not isinstance(value, bytes) and value:
         return
     model.keys.data.pop(key, None)
     model.keys.expires.pop(key, None)

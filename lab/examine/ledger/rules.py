@@ -322,7 +322,9 @@ def refusing(ledger: Ledger, call: Call, at_ns: int | None = None) -> dict[str, 
     return {
         node: own
         for node, slot, own in ledger.at(call.called_ns if at_ns is None else at_ns)
-        if slot.key in words and own.lease is not call.lease and not slot.element
+        if slot.key in words and own.lease is not call.lease
+        # An element of a lease that was never granted may be a place in a queue.
+        if not slot.element or (own.lease is not None and own.lease.until_ns)
     }
 
 

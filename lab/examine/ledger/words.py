@@ -26,6 +26,7 @@ from lab.examine.ledger.book import (
 )
 from lab.examine.ledger.breaches import (
     APART,
+    BESIDE,
     FOR_EVER_NS,
     KEPT_TOO_LONG,
     LEAVES,
@@ -157,6 +158,8 @@ class _Teller:
         call, places = entry.call, self._places(entry.sent)
         if self.found.kind.whose == APART:
             return Told(self._apart(call, effect), places)
+        if self.found.kind.whose == BESIDE:
+            return Told(self._beside(call, effect), places)
         did = f"{DID[effect.what]} {{}} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)})"
         subject = f"{self._subject(call)}, which {HOW[call.how]},"
         if self.found.kind.whose == OWN:
@@ -194,6 +197,22 @@ class _Teller:
         return (
             f"{self._subject(call)} takes {call.lease.resource!r} under the key {effect.slot.key!r}, another "
             f"client under {', '.join(map(repr, others))}"
+        )
+
+    def _beside(self, call: Call, effect: Effect) -> str:
+        entry = self.found.entry
+        assert entry is not None
+        clients = {
+            each.after.lease.client.capitalize()
+            for other in self.ledger.entries
+            for each in other.effects
+            if other.node == entry.node and each.slot.key == effect.slot.key and each.after
+            if each.after.lease and each.after.lease.client != call.client and other.time_ns <= entry.time_ns
+        }
+        return (
+            f"{self._subject(call)} added {effect.slot.field or effect.slot.element!r} to "
+            f"{effect.slot.key!r} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)}), while the "
+            f"entry of {listed(sorted(clients))}'s lease lay there"
         )
 
     def _key_of(self, owner: Lease, call: Call) -> str:

@@ -13,7 +13,7 @@ WITH_SCENARIO: Final = (
         "quorum-of-reachable",
         "grants",
         "overlap",
-        "too-few-votes",
+        ("too-few-votes", "extension-not-kept"),  # it counts the votes of an extension in the same way
         scenario="two-minorities",
         search=("cut",),
     ),

@@ -12,6 +12,8 @@ from lab.redis_model.commands import (
     publishing,
     replicas,
     scripting,
+    sets,
+    sorted_sets,
     strings,
     transactions,
 )
@@ -26,6 +28,8 @@ __all__ = [
     "publishing",
     "replicas",
     "scripting",
+    "sets",
+    "sorted_sets",
     "strings",
     "transactions",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.redis_model.arguments import INTEGER_MAX, INTEGER_MIN, expiry_ms, integer
 from lab.redis_model.commands.expiry import CONDITIONS, is_allowed
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FIELD_END_MAX_MS: Final = 2**46 - 1
 """A field of a hash cannot end later."""
 _CONDITIONS: Final = frozenset(CONDITIONS.encode().split())
+_UNITS_MS: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
+_NO_FIELDS: Final = "ERR invalid number of fields"
 _EXPIRING: Final = f"{CONDITIONS} FIELDS"
 
 
@@ -78,6 +80,11 @@ def _hlen(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 def _hgetall(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     found = server.keys.collection(args[1], Hash) or Hash()
     return Map(part for pair in found.items() for part in pair)
+
+
+@command("hstrlen", 3)
+def _hstrlen(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return len((server.keys.collection(args[1], Hash) or Hash()).get(args[2], b""))
 
 
 @command("hkeys", 2)
@@ -166,6 +173,90 @@ def _expire_fields(server: RedisModel, args: list[bytes], unit_ms: int, base_ms:
         server.channels.notify("h", b"hexpire", key)
         keys.touch(key)
     return answers
+
+
+class _Given(NamedTuple):
+    """What HSETEX is given: when fields may be set, when they end, which and what."""
+
+    condition: bytes = b""
+    unit: bytes = b""
+    amount: bytes = b""
+    pairs: tuple[bytes, ...] = ()
+
+
+def _given(args: list[bytes]) -> _Given:
+    """Read the words after the key. Raises ``RedisError``."""
+    given, at = _Given(), 2
+    while at < len(args):
+        word, has_more = args[at].upper(), at + 1 < len(args)
+        if word in (b"FNX", b"FXX") and not given.condition:
+            given = given._replace(condition=word)
+        elif word == b"KEEPTTL" and not given.unit:
+            given = given._replace(unit=word)
+        elif word in _UNITS_MS and not given.unit and has_more:
+            given = given._replace(unit=word, amount=args[at + 1])
+            at += 1
+        elif word == b"FIELDS" and not given.pairs and has_more:
+            count = integer(args[at + 1], _NO_FIELDS)
+            if count < 1 or len(args) < at + 2 + 2 * count:
+                raise RedisError(_NO_FIELDS)
+            given = given._replace(pairs=tuple(args[at + 2 : at + 2 + 2 * count]))
+            at += 1 + 2 * count
+        else:
+            raise RedisError(f"ERR unknown argument: {args[at].decode(errors='replace')}")
+        at += 1
+    return given
+
+
+@command("hsetex", -6, "FNX FXX EX PX EXAT PXAT KEEPTTL FIELDS", writes=True)
+def _hsetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Set fields that then expire, if all or none of them are there; 1 if that was done."""
+    keys, key, (condition, unit, amount, pairs) = server.keys, args[1], _given(args)
+    fields, when_ms = pairs[::2], None
+    if amount:
+        value, base_ms = integer(amount), 0 if unit.endswith(b"AT") else keys.now_ms
+        if value < 0 and server.server.product == "redis":
+            raise RedisError("ERR invalid expire time, must be >= 0")
+        if value < 0:
+            raise RedisError("ERR invalid expire time in 'hsetex' command")
+        when_ms = expiry_ms(value, _UNITS_MS[unit], base_ms, server.named("hsetex"), at_least_one=False)
+    found = keys.collection(key, Hash) or Hash()
+    there = [field in found for field in fields]
+    if (condition == b"FNX" and any(there)) or (condition == b"FXX" and not all(there)):
+        return 0
+    ends = dict(found.ends)
+    _hset(server, [b"HSET", key, *pairs], "hsetex")
+    found = keys.made(key, Hash)
+    server.rewritten = [[b"HSET", key, *pairs]]
+    if when_ms is not None and when_ms <= keys.now_ms and not keys.obeys:
+        for field in fields:
+            _taken(found, field)
+        server.rewritten.append([b"HDEL", key, *fields])
+        server.channels.notify("h", b"hdel", key)
+        if keys.tidy(key, found):
+            server.channels.notify("g", b"del", key)
+        return 1
+    for field in fields:
+        until_ms = ends.get(field) if unit == b"KEEPTTL" else when_ms
+        if until_ms is not None:
+            keys.field_ends(key, field, found, until_ms)
+            server.rewritten.append([b"HPEXPIREAT", key, b"%d" % until_ms, b"FIELDS", b"1", field])
+    if when_ms is not None:
+        server.channels.notify("h", b"hexpire", key)
+    return 1
+
+
+@command("hgetdel", -5, "FIELDS", writes=True)
+def _hgetdel(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    fields, found = _fields(args, 2), server.keys.collection(args[1], Hash) or Hash()
+    values = [found.get(field) for field in fields]
+    removed = sum(_taken(found, field) is not None for field in fields)
+    if removed:
+        server.channels.notify("h", b"hdel", args[1])
+        server.rewritten = [[b"HDEL", args[1], *fields]]
+        if server.keys.tidy(args[1], found, removed):
+            server.channels.notify("g", b"del", args[1])
+    return values
 
 
 @command("hexpire", -6, _EXPIRING, writes=True)

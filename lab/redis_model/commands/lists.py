@@ -1,11 +1,11 @@
-"""Lists, as far as the lab's store, python-redis-lock and walrus need them, and waiting for an element."""
+"""Lists, and waiting for an element."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lab.redis_model.arguments import integer, number
+from lab.redis_model.arguments import SYNTAX, integer, number
 from lab.redis_model.blocking import Wait
 from lab.redis_model.keyspace import List
 from lab.redis_model.registry import command, wrong_count
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 NOT_POSITIVE = "ERR value is out of range, must be positive"
 
 
-def _push(server: RedisModel, args: list[bytes], *, left: bool) -> Reply:
+def _push(server: RedisModel, args: list[bytes], *, left: bool, only_if_there: bool = False) -> Reply:
     key = args[1]
+    if only_if_there and server.keys.collection(key, List) is None:
+        return 0
     found = server.keys.made(key, List)
     if left:
         found.extendleft(args[2:])
@@ -41,46 +43,68 @@ def _rpush(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _push(server, args, left=False)
 
 
-def _taken(server: RedisModel, key: bytes, count: int = 1) -> list[bytes] | None:
-    """Take elements from a list's head; None if there is none. Raises ``RedisError``."""
+@command("lpushx", -3, writes=True)
+def _lpushx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _push(server, args, left=True, only_if_there=True)
+
+
+@command("rpushx", -3, writes=True)
+def _rpushx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _push(server, args, left=False, only_if_there=True)
+
+
+def _taken(server: RedisModel, key: bytes, count: int = 1, *, left: bool = True) -> list[bytes] | None:
+    """Take elements from one end of a list; None if there is none. Raises ``RedisError``."""
     found = server.keys.collection(key, List)
     if found is None:
         return None
-    taken = [found.popleft() for _ in range(min(count, len(found)))]
+    taken = [found.popleft() if left else found.pop() for _ in range(min(count, len(found)))]
     if taken:
-        server.channels.notify("l", b"lpop", key)
-        if server.keys.tidy(key, found, len(taken)):
-            server.channels.notify("g", b"del", key)
+        server.channels.notify("l", b"lpop" if left else b"rpop", key)
+        _tidy(server, key, found, len(taken))
     return taken
+
+
+def _tidy(server: RedisModel, key: bytes, found: List, changes: int) -> None:
+    if server.keys.tidy(key, found, changes):
+        server.channels.notify("g", b"del", key)
+
+
+def _pop(server: RedisModel, args: list[bytes], name: str, *, left: bool) -> Reply:
+    if len(args) > 3:
+        raise RedisError(wrong_count(name))
+    if len(args) == 2:
+        taken = _taken(server, args[1], left=left)
+        return taken[0] if taken else None
+    count = integer(args[2], NOT_POSITIVE)
+    if count < 0:
+        raise RedisError(NOT_POSITIVE)
+    many = _taken(server, args[1], count, left=left)
+    return NULL_ARRAY if many is None else many
 
 
 @command("lpop", -2, writes=True)
 def _lpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """What BLPOP is for files and replicas."""
-    if len(args) > 3:
-        raise RedisError(wrong_count("lpop"))
-    if len(args) == 2:
-        taken = _taken(server, args[1])
-        return taken[0] if taken else None
-    count = integer(args[2], NOT_POSITIVE)
-    if count < 0:
-        raise RedisError(NOT_POSITIVE)
-    many = _taken(server, args[1], count)
-    return NULL_ARRAY if many is None else many
+    return _pop(server, args, "lpop", left=True)
 
 
-@command("blpop", -3, writes=True, in_scripts=False)
-def _blpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+@command("rpop", -2, writes=True)
+def _rpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _pop(server, args, "rpop", left=False)
+
+
+def _blocking_pop(server: RedisModel, session: Session, args: list[bytes], *, left: bool) -> Reply:
     timeout_s = number(args[-1], "ERR timeout is not a float or out of range")
     if timeout_s < 0:
         raise RedisError("ERR timeout is negative")
-    awaited = args[1:-1]
+    awaited, pop = args[1:-1], b"LPOP" if left else b"RPOP"
 
     def attempt(keys: Sequence[bytes]) -> Reply:
         for each in keys:
-            taken = _taken(server, each)
+            taken = _taken(server, each, left=left)
             if taken:
-                server.rewritten = [[b"LPOP", each]]
+                server.rewritten = [[pop, each]]
                 return [each, taken[0]]
         return None
 
@@ -92,7 +116,7 @@ def _blpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
         except RedisError:
             return None
         if reply is not None:
-            server.propagate([b"LPOP", key])
+            server.propagate([pop, key])
         return reply
 
     reply = attempt(awaited)
@@ -103,6 +127,104 @@ def _blpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     deadline_ms = server.keys.now_ms + int(timeout_s * 1000) if timeout_s else None
     server.blocking.add(session, Wait(awaited, served, deadline_ms, lambda: NULL_ARRAY))
     return NO_REPLY
+
+
+@command("blpop", -3, writes=True, in_scripts=False)
+def _blpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _blocking_pop(server, session, args, left=True)
+
+
+@command("brpop", -3, writes=True, in_scripts=False)
+def _brpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _blocking_pop(server, session, args, left=False)
+
+
+def _move(server: RedisModel, source: bytes, target: bytes, *, from_left: bool, to_left: bool) -> Reply:
+    found = server.keys.collection(source, List)
+    if found is None:
+        return None
+    server.keys.collection(target, List)  # of another kind: nothing is taken
+    moved = found.popleft() if from_left else found.pop()
+    _push(server, [b"", target, moved], left=to_left)
+    server.channels.notify("l", b"lpop" if from_left else b"rpop", source)
+    _tidy(server, source, found, 1)
+    return moved
+
+
+@command("lmove", 5, "LEFT RIGHT", writes=True)
+def _lmove(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    ends = [word.upper() for word in args[3:]]
+    if not set(ends) <= {b"LEFT", b"RIGHT"}:
+        raise RedisError(SYNTAX)
+    return _move(server, args[1], args[2], from_left=ends[0] == b"LEFT", to_left=ends[1] == b"LEFT")
+
+
+@command("rpoplpush", 3, writes=True)
+def _rpoplpush(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _move(server, args[1], args[2], from_left=False, to_left=True)
+
+
+@command("llen", 2)
+def _llen(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return len(server.keys.collection(args[1], List) or ())
+
+
+@command("lindex", 3)
+def _lindex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    found = server.keys.collection(args[1], List)
+    if found is None:
+        return None
+    at = integer(args[2])
+    return found[at] if -len(found) <= at < len(found) else None
+
+
+@command("lset", 4, writes=True)
+def _lset(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    found = server.keys.collection(args[1], List)
+    if found is None:
+        raise RedisError("ERR no such key")
+    at = integer(args[2])
+    if not -len(found) <= at < len(found):
+        raise RedisError("ERR index out of range")
+    found[at] = args[3]
+    server.keys.touch(args[1])
+    server.channels.notify("l", b"lset", args[1])
+    return OK
+
+
+@command("linsert", 5, "BEFORE AFTER", writes=True)
+def _linsert(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    where = args[2].upper()
+    if where not in (b"BEFORE", b"AFTER"):
+        raise RedisError(SYNTAX)
+    found = server.keys.collection(args[1], List)
+    if found is None:
+        return 0
+    if args[3] not in found:
+        return -1
+    found.insert(found.index(args[3]) + (where == b"AFTER"), args[4])
+    server.keys.touch(args[1])
+    server.channels.notify("l", b"linsert", args[1])
+    return len(found)
+
+
+@command("lrem", 4, writes=True)
+def _lrem(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Remove the first so many that are equal; the last ones if negative, all if 0."""
+    count = integer(args[2])
+    found = server.keys.collection(args[1], List)
+    if found is None:
+        return 0
+    order = range(len(found) - 1, -1, -1) if count < 0 else range(len(found))
+    equal = [at for at in order if found[at] == args[3]]
+    gone = set(equal[: abs(count)] if count else equal)
+    if gone:
+        left = [each for at, each in enumerate(found) if at not in gone]
+        found.clear()
+        found.extend(left)
+        server.channels.notify("l", b"lrem", args[1])
+        _tidy(server, args[1], found, len(gone))
+    return len(gone)
 
 
 @command("lrange", 4)
@@ -124,8 +246,7 @@ def _ltrim(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     found.clear()
     found.extend(kept)
     server.channels.notify("l", b"ltrim", key)
-    if server.keys.tidy(key, found, before - len(kept)):
-        server.channels.notify("g", b"del", key)
+    _tidy(server, key, found, before - len(kept))
     return OK
 
 

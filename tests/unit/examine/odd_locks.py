@@ -308,13 +308,13 @@ class OfLibrary(Single):
             raise LeaseLost(str(error)) from error
 
 
-class InASet(Single):
-    """Keeps tokens in a set, which simulated nodes do not have."""
+class InAStream(Single):
+    """Keeps tokens in a stream, which simulated nodes do not have."""
 
-    name: ClassVar[str] = "in-a-set"
+    name: ClassVar[str] = "in-a-stream"
 
     async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
-        return bool(await self._call("SADD", key, token))
+        return bool(await self._call("XADD", key, "*", "token", token))
 
 
 class BreaksOffOnAll(Redlock):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from lab.examine.catalogue import CATALOGUE, UNKNOWN, Pattern, name_of
 from lab.examine.ledger.book import OTHERS, Breach, Call, Entry, Lease, Ledger, Lies, Slot
 from lab.examine.ledger.breaches import (
+    BESIDE,
     CLAIMS,
     KEPT_TOO_LONG,
     LEAVES,
@@ -210,7 +211,8 @@ def test_each_field_of_a_hash_has_an_owner() -> None:
     ledger, alice, bob = Ledger(("A",), 1), lease(ALICE), lease(BOB, until_ns=12 * S_NS)
     assert entry(ledger, alice, "acquire", 0, {ALICES: lies("1", 10 * S_NS)}) == [None]
     both = {ALICES: lies("1", 12 * S_NS), BOBS: lies("1", 12 * S_NS)}
-    assert entry(ledger, bob, "acquire", 2 * S_NS, both) == [None, None]
+    beside = Breach(OWN_KEYS, "acquire", "create", BESIDE)
+    assert entry(ledger, bob, "acquire", 2 * S_NS, both) == [None, beside]
     assert ledger.owned["A"][ALICES].lease is alice
     assert entry(ledger, alice, "release", 3 * S_NS, {BOBS: lies("1", 12 * S_NS)}) == [None]
     assert entry(ledger, alice, "release", 4 * S_NS, {}) == [Breach(OWN_KEYS, "release", "delete", OTHERS)]

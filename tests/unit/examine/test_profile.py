@@ -9,7 +9,7 @@ import pytest
 
 from lab.examine.kinds import Kind
 from lab.examine.profile import FACTS, Profile, learn
-from lab.examine.programs import Setting
+from lab.examine.programs import S_NS, Setting
 from lab.search.command import options_for
 from lab.search.runner import trials
 
@@ -70,6 +70,7 @@ def test_all_facts_of_redlock() -> None:
     assert facts_of("redlock") == REDLOCK
     assert list(REDLOCK) == [about for about, _ in FACTS]
     reported = {name: value for name, value in asdict(profile_of("redlock")).items() if name != "facts"}
+    assert reported.pop("waits_ns") < S_NS // 1000, "it asks all nodes at once"
     assert reported == {
         "kind": asdict(Kind(quorum=True)),
         "extends": True,

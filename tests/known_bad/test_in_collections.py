@@ -1,0 +1,35 @@
+"""Locks in sorted sets, lists and sets: correct ones are not accused, broken ones found with their cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.known_bad.examined import examined
+
+pytestmark = pytest.mark.usefixtures("_patched")
+
+LOCKS = "tests.locks_to_test.in_collections:"
+
+
+@pytest.mark.parametrize("schedules", [60, pytest.param(800, marks=pytest.mark.full)])
+@pytest.mark.parametrize("lock", ["OnePermit", "InAList", "InASet", "Queue"])
+def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
+    found = examined(LOCKS + lock, schedules)
+    assert [(defect.cause, defect.seen) for defect in found.defects] == []
+    assert found.schedules >= schedules
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("lock", "cause"),
+    [
+        ("OneTooMany", "lets-in-another"),
+        ("MakesRoom", "deletes-others-key"),
+        ("PopsFirst", "deletes-others-key"),
+        ("KeepsPlaces", "no-expiry"),
+    ],
+)
+def test_a_broken_lock_is_found_with_its_cause(lock: str, cause: str) -> None:
+    found = examined(LOCKS + lock, 2_000, first=True)
+    assert [defect.cause for defect in found.defects] == [cause]
+    assert found.defects[0].reference_lost == 0
