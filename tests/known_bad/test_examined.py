@@ -55,9 +55,10 @@ OF_OTHER_LOCKS = (
     "invalid-command",
     "renews-unasked",
     "stays-with-old-master",
+    "lets-in-another",
 )
-"""Causes that no broken lock of the lab has: the tests of named causes, of mistakable ones, and of failovers
-show them."""
+"""Causes that no broken lock of the lab has: the tests of named causes, of mistakable ones, of failovers,
+and of locks in collections show them."""
 OF_RULES = ("breaks-own-keys", "claims-too-much", "leaves-residue", "refuses-free-lock", "different-keys")
 """What a breach is called that nothing more special fits, of whatever lock."""
 UNUSUAL = "tests.locks_to_test."

@@ -66,8 +66,8 @@ def missed(server: Server, *words: str) -> list[Missing]:
         (REDIS_86, "JSON.SET k . 1", "uses JSON.SET, which simulated nodes lack", "try --on virtual"),
         (
             REDIS_86,
-            "CLIENT KILL TYPE normal",
-            "uses CLIENT KILL … TYPE, which simulated nodes lack",
+            "CLIENT KILL USER default",
+            "uses CLIENT KILL … USER, which simulated nodes lack",
             "try --on virtual",
         ),
         (REDIS_86, "CONFIG SET hz 5", "uses CONFIG SET hz, which simulated nodes lack", "try --on virtual"),

@@ -203,8 +203,12 @@ def test_a_node_ends_the_connections_of_a_type_and_keeps_the_one_that_asks() -> 
     ended: list[str] = []
     sessions = {
         name: model.connect(lambda _: None, peer=name, closed=lambda name=name: ended.append(name))  # type: ignore[misc]
-        for name in ("asks", "normal", "monitor", "listens")
+        for name in ("asks", "normal", "monitor", "listens", "by number")
     }
+    number = sessions["by number"].number
+    sessions["asks"].feed(b"CLIENT KILL ID %d\r\n" % number)
+    assert ended == ["by number"]
+    ended.clear()
     sessions["monitor"].feed(b"MONITOR\r\n")
     sessions["listens"].feed(b"SUBSCRIBE news\r\n")
     sessions["asks"].feed(b"CLIENT KILL TYPE normal\r\n")

@@ -177,17 +177,19 @@ def _kill(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
         found = [each for each in server.sessions.values() if each.peer.encode() == args[2]]
         if not found:
             raise RedisError("ERR No such client")
-    elif len(args) == 5 and args[3 - 1].upper() in (b"ID", b"ADDR"):
-        wanted = args[3]
-        by_id = args[2].upper() == b"ID"
-        found = [
-            each
-            for each in server.sessions.values()
-            if (b"%d" % each.number if by_id else each.peer.encode()) == wanted
-        ]
-    elif len(args) == 4 and args[2].upper() == b"TYPE":
-        found = _of_type(server, args[3])
-        found = [each for each in found if each is not session]  # it skips the one that asks
+    elif len(args) == 4:
+        by = args[2].upper()
+        if by not in (b"ID", b"ADDR", b"TYPE"):
+            raise RedisError("ERR syntax error")
+        if by == b"TYPE":
+            found = _of_type(server, args[3])
+        else:
+            found = [
+                each
+                for each in server.sessions.values()
+                if (b"%d" % each.number if by == b"ID" else each.peer.encode()) == args[3]
+            ]
+        found = [each for each in found if each is not session]  # SKIPME yes, the default
     else:
         raise RedisError("ERR syntax error")
     for each in found:

@@ -102,7 +102,7 @@ def test_a_shape_is_recognised(lock: str) -> None:
 def test_what_waits_is_simulated_and_what_blocks_gets_a_process() -> None:
     for lock in LOCKS:
         name = f"{PLACE}{lock.lock}"
-        assert is_driver(name) == (not lock.lock.startswith("with_asyncio"))
+        assert is_driver(name) == (not lock.lock.startswith(("with_asyncio", "one_object")))
     _, *words = words_of(f"{PLACE}classes:InScripts")
     assert words[:3] == ["-m", "lab.drivers.python.ordinary_driver", f"{PLACE}classes:InScripts"]
     assert lock_class(f"{PLACE}with_asyncio:InScripts").__module__ == f"{PLACE}with_asyncio"
