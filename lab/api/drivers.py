@@ -78,7 +78,10 @@ def check(command: str, settings: list[str], progress: Callable[[str], None]) ->
         Interrupted: a signal ended it.
     """
     from lab.drivers.conformance import check_driver
+    from lab.locks import refuse_alone
     from lab.substrates.execute import execute
+
+    refuse_alone(command, "lab drivers check", hint=f"lab run sentinel-failover --lock {command} --on local")
 
     return execute(check_driver(command, dict(map(_option, settings)), progress))
 

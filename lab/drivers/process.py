@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from lab.addresses import SENTINEL_SERVICE
 from lab.drivers.messages import (
     LINE_BYTES_MAX,
     PROTOCOL,
@@ -125,9 +126,13 @@ class DriverProcess:
         self._cancels = hello.can("cancel")
         return hello
 
-    async def open(self, client: str, nodes: Sequence[str], options: OptionValues) -> None:
+    async def open(
+        self, client: str, nodes: Sequence[str], options: OptionValues, sentinels: Sequence[str] = ()
+    ) -> None:
         """Let it open its library's lock. Raises ``LabError`` if that fails."""
-        fields = {"client": client, "nodes": list(nodes), "options": dict(options)}
+        fields: dict[str, Any] = {"client": client, "nodes": list(nodes), "options": dict(options)}
+        if sentinels:
+            fields |= {"sentinels": list(sentinels), "service": SENTINEL_SERVICE}
         answer = await self._ready("open", fields)
         if isinstance(answer, Failed):
             raise LabError(f"the driver {self.name!r} could not open the lock: {answer.words}")

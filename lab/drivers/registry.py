@@ -32,7 +32,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``files`` (patterns) must be there afterwards. ``environment`` is laid over the driver's own. ``shares``
     names another row whose environment this one uses. ``nodes`` is how many nodes its lock asks, the first
     ones; all if it is left out. ``listed``: Redlock's page lists it, in one of its editions. ``modelled`` is
-    the lock of the lab's own that is the same algorithm, written anew from reading its source.
+    the lock of the lab's own that is the same algorithm, written anew from reading its source. ``asks`` is
+    "sentinels" if it asks Redis Sentinels for the master.
     """
 
     library: str
@@ -51,6 +52,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nodes: int | None = None
     listed: bool = False
     modelled: str = ""
+    asks: str = ""
     unavailable: str = ""
 
     @property

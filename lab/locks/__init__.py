@@ -206,7 +206,12 @@ def lacks_around(name: str, around: str = "") -> tuple[str, str, str] | None:
     What it does and lacks, what is expected, and a cluster that has it; None: it lacks nothing. Raises
     ``LabError`` for an unknown lock.
     """
-    needed = getattr(lock_class(name), "asks", "")
+    if name.startswith(PREFIX):
+        from lab.drivers.registry import row
+
+        needed = row(name.removeprefix(PREFIX)).asks
+    else:
+        needed = getattr(lock_class(name), "asks", "")
     return None if needed in ("", around) else _AROUND[needed]
 
 

@@ -86,6 +86,7 @@ class DriverLock:
         self, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
     ) -> None:
         self._nodes = [f"{node.host}:{node.port}" for node in nodes]
+        self._sentinels = [f"{sentinel.host}:{sentinel.port}" for sentinel in surroundings.sentinels]
         self._options = passed_on(options)
         self._timeout_s = answer_within_ns(options) / NS_PER_S
         self._clock_ns = surroundings.clock_ns
@@ -137,7 +138,7 @@ class DriverLock:
         """Start the driver and let it open the library's lock. Raises ``LabError`` if it does not."""
         await self._driver.start()
         self._hello = await self._driver.hello(self._options)
-        await self._driver.open(self._owner, self._nodes, self._options)
+        await self._driver.open(self._owner, self._nodes, self._options, self._sentinels)
 
     async def close(self) -> None:
         """End the driver; nothing is released."""

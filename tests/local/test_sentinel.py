@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from lab.drivers.environment import why_not
 from lab.processes import processes_of
 from tests.lab_process import MARK, Lab
 from tests.sentinels import FORCED, HEAD, WAITS_FOR_REPLICAS, faults, published
@@ -34,6 +35,29 @@ def test_a_master_dies_and_sentinels_promote_its_replica(lab: Lab) -> None:
     assert grant["time_ns"] > failover["time_ns"] - 1_000_000_000
     up = next(e for e in run.events if e["process"] == "node" and e["f"] == "node-up" and e["node"] == "B")
     assert up["value"] == {"ran_on": True}, "Sentinel ends connections; the node was never down"
+
+
+OF_REDIS_PY = ("--lock", "driver:redis-py-sentinel", "--set", "lock.options.blocking=false", "--on", "local")
+
+
+@pytest.mark.parametrize("name", ["sentinel-failover", "sentinel-failover-control"])
+def test_a_library_asks_the_sentinels_that_its_client_reaches(lab: Lab, name: str) -> None:
+    if (why := why_not("redis-py-sentinel")) is not None:
+        pytest.skip(why)
+    run = lab("run", name, *OF_REDIS_PY)
+    assert run.code == 0, run.out + run.err
+    assert ("overlap" in run.findings) == (name == "sentinel-failover")
+    (failover,) = faults(run.events, "failover")
+    assert failover["receipt"]["new_master"] == "B"
+
+
+def test_where_its_names_are_not_resolved_it_is_refused(lab: Lab) -> None:
+    run = lab("run", "sentinel-failover", *OF_REDIS_PY[:-1], "virtual")
+    assert run.code == 2
+    assert "by the names that Redis Sentinels give it" in run.err
+    checked = lab("drivers", "check", "driver:redis-py-sentinel")
+    assert checked.code == 2
+    assert "asks Sentinels for the master" in checked.err
 
 
 def test_faults_on_sentinels_have_receipts_and_a_forced_failover_is_one(lab: Lab) -> None:

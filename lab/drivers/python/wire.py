@@ -81,6 +81,11 @@ class Loop:
         self._loop.call_soon_threadsafe(cancel)
 
 
+def _addresses(places):
+    split = (place.rpartition(":")[::2] for place in places)
+    return [(host, int(port)) for host, port in split]
+
+
 class Grant:
     """What the library gave: its own object for the lease, and what it says about it."""
 
@@ -145,7 +150,8 @@ def serve(driver):
     - ``distribution``: what its library is called where it comes from; ``caps``: its capabilities, a tuple or
       a method that takes the options; ``options``: the names it takes; perhaps ``node_key``, ``key``,
       ``ttl_step_ms``
-    - ``open(nodes, options)``, where a node is a pair of host and port
+    - ``open(nodes, options)``, where a node is a pair of host and port; ``sentinels`` (such pairs) and
+      ``service`` are set before
     - ``acquire(key, ttl_ms)`` → ``Grant``, and with the lease that it made: ``extend(lease, ttl_ms)`` → ms or
       None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None)
 
@@ -213,9 +219,10 @@ class _Server:
         logging.disable(logging.NOTSET)
         self._closed = False
         _CANCELLED.clear()
-        nodes = [node.rpartition(":")[::2] for node in command["nodes"]]
         self._driver.client_name = command["client"]
-        self._driver.open([(host, int(port)) for host, port in nodes], command["options"])
+        self._driver.sentinels = _addresses(command.get("sentinels", ()))
+        self._driver.service = command.get("service")
+        self._driver.open(_addresses(command["nodes"]), command["options"])
         return {}
 
     def _close(self, command):

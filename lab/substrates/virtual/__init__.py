@@ -41,6 +41,7 @@ class _Virtual:
     capabilities = frozenset(Capability) - {
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
+        Capability.NAMES_IN_DRIVERS,
         Capability.REDIS_CLUSTER,
         Capability.HEAR_SENDS,
     }
