@@ -3,6 +3,10 @@
 Simulated runs patch clocks and sockets, and real ones handle signals: neither is possible in a program that
 has an event loop, threads or handlers of its own. The child (``python -m lab.api.child``) can import what its
 caller can; arguments, results and errors are pickled.
+
+It is no worker of ``lab.batch.executor``, which hands jobs of one function to processes that share them, and
+gives a job that a dying worker had to the next. Here one caller talks with one child, whose functions differ,
+whose clusters live between two calls (``lab.api.live``), and whose death is the answer.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lab.cli.options import Json, On, Out, Seed, Server, Set
+from lab.cli.options import Json, On, Out, Seed, Server, Set, exclude
 
 app = typer.Typer()
 
@@ -47,6 +47,8 @@ def run(
     from lab.report.terminal import RunPrinter, print_ending
 
     data, talk = consoles()
+    by_setting = next((each for each in settings or () if each.startswith("cluster.server=")), None)
+    exclude({"--server": server, f"--set {by_setting}": by_setting})
     nodes = (f"cluster.server={server}",) if server else ()
     existing = runs.existing(endpoints, proxy)
     request = runs.RunRequest(scenario, (*(settings or ()), *nodes, *existing), lock, seed, on, out, owned)

@@ -53,7 +53,8 @@ def require(tool: str) -> Path:
     """The path of `tool`. Raises LabError, with the command that helps, if it cannot be found."""
     found = find(tool)
     if isinstance(found, Missing):
-        raise LabError(found.reason, expected=f"{tool}, to run here", hint=found.hint)
+        expected = "a server of Redis or Valkey" if "/" in tool else f"{tool}, to run here"
+        raise LabError(found.reason, expected=expected, hint=found.hint)
     return found.path
 
 

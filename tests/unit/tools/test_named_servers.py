@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab import tools
+from lab.cli.app import call
 from lab.errors import LabError
 from lab.servers import Server
 from lab.tools import Found, Missing, cache, wheels
@@ -108,3 +109,15 @@ def test_what_a_source_has_by_now_is_what_counts(
         with pytest.raises(LabError, match=r"has Redis 8\.4\.0 now, not redis@8\.2"):
             tools.provide("redis@8.2", print)
         assert isinstance(tools.find("redis@8.2"), Missing), "nothing is left of it"
+
+
+def test_two_servers_at_once_are_refused() -> None:
+    with pytest.raises(LabError) as caught:
+        call(["run", "healthy", "--server", "redis@8.2", "--set", "cluster.server=redis@7.2", "--on", "sim"])
+    assert caught.value.seen == "--server together with --set cluster.server=redis@7.2"
+
+
+def test_a_program_that_is_no_server_is_told_with_what_is_expected() -> None:
+    with pytest.raises(LabError, match="does not serve") as caught:
+        tools.require("/bin/true")
+    assert caught.value.expected == "a server of Redis or Valkey"
