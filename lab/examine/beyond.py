@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from lab.examine.directed import until_its_end
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Program, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -64,6 +65,7 @@ def fast_clocks(setting: Setting) -> Iterator[Trial]:
         yield long.with_clients(clients, (*cuts, *faults), demand=False)
     if cuts:  # one that waits for silent nodes answers too late
         yield long.with_clients(clients, faults, demand=False)
+    yield until_its_end(long, *faults)
 
 
 def client_clocks(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:

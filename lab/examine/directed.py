@@ -174,6 +174,23 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
         )
 
 
+def until_its_end(setting: Setting, *faults: Timed) -> Trial:
+    """Alice lets her lease run out, and Bob insists from shortly before its end on, without a longer break.
+
+    If her keys go before she stops to believe in it, he is granted the lock then, wherever the end is: also
+    that of a lease which is shorter than was asked for, which is no margin if its keys are as short.
+    """
+    ttl_ns = setting.ttl_ns
+    insists = action(
+        Acquire,
+        on(ALICE, "granted", after_ns=ttl_ns * 9 // 10),
+        insist_ns=ttl_ns // 5,
+        pause_ns=ttl_ns // 1000,
+    )
+    his = [insists, *_write(ttl_ns // 100), action(Release)]
+    return hurt(_told(setting, {ALICE: [action(Acquire), action(Read)], BOB: his}), *faults)
+
+
 def _away(nodes: tuple[str, ...], at: Trigger, until: Trigger, *, down: bool) -> Iterator[Timed]:
     """These nodes are down, or they and Alice do not hear each other."""
     if down:

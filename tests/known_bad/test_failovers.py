@@ -21,7 +21,7 @@ def test_a_lock_that_stays_with_the_old_master_is_found_for_that(lock: str) -> N
 @pytest.mark.full
 @pytest.mark.parametrize("lock", ["failover", f"{LOCKS}:LastMaster"])
 def test_what_asynchronous_replication_loses_is_a_limit_and_no_defect(lock: str) -> None:
-    found = examined(lock, 900, replicas=2)
+    found = examined(lock, 600, replicas=2)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert found.reference == "failover"
     lost = {limit.finding for limit in found.limits if limit.assumption == PROMOTED}
@@ -30,6 +30,6 @@ def test_what_asynchronous_replication_loses_is_a_limit_and_no_defect(lock: str)
 
 @pytest.mark.full
 def test_a_lock_that_waits_for_a_replica_does_not_show_that_limit() -> None:
-    found = examined("failover", 800, replicas=2, options=(("wait_replicas", 1),))
+    found = examined("failover", 600, replicas=2, options=(("wait_replicas", 1),))
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert not [limit for limit in found.limits if limit.assumption == PROMOTED]

@@ -26,7 +26,8 @@ def test_a_master_dies_and_sentinels_promote_its_replica(lab: Lab) -> None:
     assert run.findings == ["overlap", "unfenced-write", "lost-update"]
     (failover,) = faults(run.events, "failover")
     receipt = failover["receipt"]
-    assert (receipt["old_master"], receipt["new_master"], receipt["epoch"]) == ("A", "B", 1)
+    assert (receipt["old_master"], receipt["new_master"]) == ("A", "B")
+    assert receipt["epoch"] >= 1, "on a busy machine a first election may find no leader"
     assert (receipt["role_of_old"], receipt["role_of_new"]) == ("no answer", "master")
     assert receipt["gap_bytes"] > 0, "what was lost"
     switched = [name for name, seen in published(run.events).items() if "+switch-master" in dict(seen)]

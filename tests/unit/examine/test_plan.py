@@ -185,14 +185,16 @@ def ppm_of(fault: Timed) -> int:
 
 
 def test_a_fast_clock_hits_a_node_that_both_clients_need() -> None:
-    shared, everywhere, reached = fast_clocks(REDLOCK)
+    shared, everywhere, reached, to_its_end = fast_clocks(REDLOCK)
+    assert len(to_its_end.tracks) == 2 + 5
     assert [nodes_of(fault) for fault in shared.faults if is_a(fault, Drift)] == [("C",)]
     assert len([fault for fault in everywhere.faults if ppm_of(fault) == FAST_PPM]) == 5
     assert [ppm_of(fault) for fault in reached.faults] == 5 * [FAST_PPM]
 
 
 def test_with_fast_clocks_on_one_node_nobody_is_cut_off_and_nobody_asks_on() -> None:
-    some = list(fast_clocks(Setting("single", OPTIONS, 1)))
+    *some, to_its_end = fast_clocks(Setting("single", OPTIONS, 1))
+    assert not to_its_end.demand_ns
     assert [[type(fault.step) for fault in each.faults] for each in some] == 2 * [[Drift]]
     assert not any(each.demand_ns for each in (*some, *fast_clocks(REDLOCK)))
 
