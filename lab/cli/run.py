@@ -47,7 +47,7 @@ def run(
     from lab.report.terminal import RunPrinter, print_ending
 
     data, talk = consoles()
-    by_setting = next((each for each in settings or () if each.startswith("cluster.server=")), None)
+    by_setting = next((text for text in settings or () if text.startswith("cluster.server=")), None)
     exclude({"--server": server, f"--set {by_setting}": by_setting})
     nodes = (f"cluster.server={server}",) if server else ()
     existing = runs.existing(endpoints, proxy)

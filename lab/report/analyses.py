@@ -35,7 +35,7 @@ HARM: Final[Mapping[str, str]] = {
     "fence-order": "fences do not grow",
     "continuity-loss": "the lock was somebody else's in between",
     "false-validity": "the client is promised more than it has",
-    "leak": "the lock stays taken though nobody has it",
+    "leak": "the lock stays taken although no client holds it",
     "unavailable": "nobody gets the lock though a majority is up",
 }
 """What findings mean for a user, the gravest first."""
