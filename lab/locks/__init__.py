@@ -207,9 +207,9 @@ def lacks_around(name: str, around: str = "") -> tuple[str, str, str] | None:
     ``LabError`` for an unknown lock.
     """
     if name.startswith(PREFIX):
-        from lab.drivers.registry import row
-
-        needed = row(name.removeprefix(PREFIX)).asks
+        # By its name: a client in a container is given a command line, and has no registry.
+        registry = importlib.import_module("lab.drivers.registry")
+        needed = str(registry.row(name.removeprefix(PREFIX)).asks)
     else:
         needed = getattr(lock_class(name), "asks", "")
     return None if needed in ("", around) else _AROUND[needed]

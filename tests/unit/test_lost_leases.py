@@ -187,6 +187,8 @@ def test_a_driver_that_says_its_time_late_was_stalled(monkeypatch: pytest.Monkey
 
 
 class _Surroundings:
+    sentinels = ()
+
     @staticmethod
     def clock_ns() -> int:
         return 0
