@@ -22,7 +22,6 @@ class _Docker:
     # What answers with errors runs in the lab's process, which containers can't reach.
     capabilities = frozenset(Capability) - {
         Capability.CUT_PEERS,
-        Capability.SENTINELS,
         Capability.REDIS_CLUSTER,
         Capability.ONE_CONNECTION,
         Capability.ANSWER_ERRORS,
@@ -71,6 +70,10 @@ class _Docker:
         return 24 + 2 * clients  # each is attached to, and has a log
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        if plan.sentinels is not None:
+            from lab.substrates.docker.sentinels import SentinelCluster
+
+            return SentinelCluster(plan, run_id, log_dir)
         from lab.substrates.docker.cluster import DockerCluster
 
         return DockerCluster(plan, run_id, log_dir)

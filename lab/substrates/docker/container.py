@@ -185,6 +185,7 @@ def create(
         **LIMITS,
         log_config=LogConfig(type=LOGGING["driver"], config=LOGGING["options"]),
         port_bindings=published,
+        extra_hosts=dict(spec.hosts),
     )
     made: dict[str, Any] = api.create_container(
         spec.image,

@@ -23,9 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.servers import ServerSettings
 from lab.substrates.base import STORE, View
+from lab.substrates.local.cluster import HOST
 from lab.substrates.local.named import NamedCluster
 from lab.substrates.local.node import LocalNode
 from lab.substrates.plan import ClusterPlan
@@ -167,7 +169,7 @@ class ShardedCluster(NamedCluster):
         return f"127.77.0.{self._servers.index(server) + 1}"
 
     def _resolved(self, process: str) -> list[str]:
-        addresses = [f"{self._announced(far)} {self._address(process, far)}" for far in self._servers]
+        addresses = [f"{self._announced(far)} {self._listens(process, far)}" for far in self._servers]
         return [*super()._resolved(process), *addresses]
 
     def _command(self, name: str, port: int, directory: Path, settings: ServerSettings) -> list[str]:
@@ -186,14 +188,15 @@ class ShardedCluster(NamedCluster):
 
     async def _connect_all(self, proxies: Sequence[ToxiproxyServer]) -> None:
         """Make a link from every process to every node, then one Cluster of the nodes."""
-        ports = {name: node.address.port for name, node in self.nodes.items()}
         pairs = [(near, far) for near in self._processes for far in self._servers if near != far]
         between = [pair for pair in pairs if pair[0] in self._servers]
+        addresses = {name: node.address for name, node in self.nodes.items()}
+        buses = {name: Address(name, HOST, port) for name, port in self._bus_ports.items()}
         await self._make_links(
             proxies,
             [
-                *[await self._way(*pair, ports[pair[1]], echo) for pair in pairs],
-                *[await self._way(*pair, self._bus_ports[pair[1]], on_bus, second=True) for pair in between],
+                *[await self._way(near, addresses[far], echo) for near, far in pairs],
+                *[await self._way(near, buses[far], on_bus, second=True) for near, far in between],
             ],
         )
         await self._unite()
