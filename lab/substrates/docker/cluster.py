@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -61,7 +62,7 @@ class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
         ports = planned_ports(self._plan)
         engine = self._engine = await asyncio.to_thread(Engine)
         self._network = await engine.call(self._make_network)
-        self._watch = Watch(await engine.call(self._deaths), self.failed)
+        self._watch = Watch(lambda since_s: engine.ask(partial(self._deaths, since_s=since_s)), self.failed)
         self._witness = Witness(engine)
         # Toxiproxy's containers first: the others name them when they are made.
         await self._make_proxies(ports)
@@ -126,10 +127,10 @@ class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
         )
         return str(made["Id"])
 
-    def _deaths(self, api: APIClient) -> Any:
-        # Those since a second ago: what happens before the engine has begun to tell is told as well.
-        mine = {"type": "container", "event": "die", "label": f"{topology.LABEL}={self._run_id}"}
-        return api.events(since=int(time.time()) - 1, filters=mine, decode=True)
+    def _deaths(self, api: APIClient, *, since_s: int) -> Any:
+        # Podman tells of "die" too, but filters by "died".
+        mine = {"type": "container", "event": ["die", "died"], "label": f"{topology.LABEL}={self._run_id}"}
+        return api.events(since=since_s, filters=mine, decode=True)
 
     async def _create(self, spec: topology.Spec, ports: dict[int, int] | None = None) -> Container:
         assert self._engine is not None

@@ -27,6 +27,8 @@ from lab.substrates.real.node import redis_arguments
 
 LABEL = "lock-lab.run"
 """On everything that a run makes; its value is the run's id."""
+PART_LABEL = "lock-lab.part"
+"""On each container: what it is in the run."""
 PROXY = "toxiproxy"
 API_PORT = 8474
 FIRST_NODE_PORT = 6379
