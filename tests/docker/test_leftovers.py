@@ -12,6 +12,7 @@ import pytest
 
 from tests.docker.conftest import of_lab
 from tests.lab_process import Lab
+from tests.local.test_kept import answer, kept_up
 
 WAITS = "steps=[{do: alice acquires}, {wait: 60s}]"
 RUN = ("run", "healthy", "--on", "docker", "--set", WAITS)
@@ -65,6 +66,16 @@ def test_interrupted(docker_lab: Lab, engine: Any, number: signal.Signals, momen
     run = docker_lab.ended(process)
     assert run.code == 130, run.out + run.err
     assert "Traceback" not in run.err
+    assert of_lab(engine, process.pid) == ([], [])
+
+
+def test_what_is_kept_up_can_be_reached_and_is_removed_by_down(docker_lab: Lab, engine: Any) -> None:
+    process = docker_lab.start("up", "failover-race", "--on", "docker")
+    places = kept_up(process)
+    assert b"master" in answer(places["A"][0], b"ROLE")
+    assert b"master" in answer(places["A"][1], b"ROLE"), "behind Alice's link"
+    assert docker_lab("down").code == 0
+    assert docker_lab.ended(process).code == 0
     assert of_lab(engine, process.pid) == ([], [])
 
 
