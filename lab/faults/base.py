@@ -6,6 +6,7 @@ A fault without a receipt proves nothing, so a run with one is ``unknown``.
 from __future__ import annotations
 
 import asyncio
+import functools
 from abc import abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -108,11 +109,7 @@ class Fault(FaultStep):
 
     def ending(self) -> StepModel | None:
         """The step that ends it alone; None: it needs no end."""
-        if self.ENDED_BY is None:
-            return None
-        end = steps()[self.ENDED_BY]
-        named = {name: getattr(self, name, None) for name in TARGETS if name in end.model_fields}
-        return end.model_construct(**{name: value for name, value in named.items() if value is not None})
+        return None if self.ENDED_BY is None else _ending_of(self)
 
     def parts(self, cluster: Cluster) -> tuple[Fault, ...]:
         """Its parts, if they are ended one by one; else none."""
@@ -130,6 +127,13 @@ class Fault(FaultStep):
     def observed_after(self) -> tuple[str, ...]:
         """The nodes whose state is recorded just after."""
         return ()
+
+
+@functools.lru_cache(maxsize=1024)
+def _ending_of(fault: Fault) -> StepModel:
+    end = steps()[fault.ENDED_BY or ""]
+    named = {name: getattr(fault, name, None) for name in TARGETS if name in end.model_fields}
+    return end.model_construct(**{name: value for name, value in named.items() if value is not None})
 
 
 def all_faults() -> list[type[Fault]]:

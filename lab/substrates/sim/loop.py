@@ -277,7 +277,10 @@ class HostLoop(asyncio.AbstractEventLoop):
                         self.troubles.append(repr(error))
             finally:
                 _set_running_loop(before)
+            if (waits_for := task._fut_waiter) is not None:
+                waits_for.cancel()  # or the two refer to each other
         self.tasks.clear()
+        self._ready.clear()
 
     def take_apart(self) -> None:
         """Nothing will run any more: cut what transports and protocols refer to each other."""
