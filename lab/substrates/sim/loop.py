@@ -68,6 +68,9 @@ class SimTask(asyncio.Task[T]):
 class HostLoop(asyncio.AbstractEventLoop):
     """Runs the coroutines of one host whenever the world lets it."""
 
+    takes_no_time = False
+    """Whether what the nemesis does on it never waits for anything."""
+
     def __init__(self, host: Host, network: Network) -> None:
         self.host, self.network = host, network
         self._world = host.world
