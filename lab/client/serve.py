@@ -20,7 +20,7 @@ from lab.client_protocol import Answer, Command, Outcome, Setup
 from lab.errors import LabError, LockFailed
 from lab.locks import lock_class
 from lab.locks.base import Indeterminate, Lock, LockError, Surroundings, asking
-from lab.locks.failure import awaited, described, failing_in
+from lab.locks.failure import awaitable, described, failing_in
 from lab.locks.heartbeat import watch_for_stalls
 from lab.store import StoreClient, StoreError
 
@@ -193,7 +193,7 @@ async def _ready(worker: Worker, lock: Lock, store: StoreClient, setup: Setup) -
     """Connect, and warm the lock up. Raises ``LockFailed``."""
     try:
         with failing_in("open", setup.client, type(lock)):
-            await awaited("open", lock.open())
+            await awaitable("open", lock.open())
         await store.connect()
         if setup.warm_up is not None:
             await worker.warm_up(setup.warm_up)

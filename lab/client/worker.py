@@ -26,7 +26,7 @@ from lab.locks.base import (
     asking,
     is_believed,
 )
-from lab.locks.failure import awaited, failing_in
+from lab.locks.failure import awaitable, failing_in
 from lab.store import ReadRejected, StoreClient, StoreError
 
 CANCELLED: Final = "cancelled"
@@ -294,7 +294,7 @@ class Worker:
     async def _ask(self, f: str, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Call a method of the lock. Raises ``LockError``, or ``LockFailed``: it failed otherwise."""
         with failing_in(f, self._recording.client, type(self._lock)):
-            return await awaited(f, method(*arguments))
+            return await awaitable(f, method(*arguments))
 
     def _believes(self, lease: Lease) -> bool:
         with failing_in("believes", self._recording.client, type(self._lock)):

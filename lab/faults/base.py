@@ -6,6 +6,7 @@ A fault without a receipt proves nothing, so a run with one is ``unknown``.
 from __future__ import annotations
 
 import asyncio
+import functools
 from abc import abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -108,11 +109,7 @@ class Fault(FaultStep):
 
     def ending(self) -> StepModel | None:
         """The step that ends it alone; None: it needs no end."""
-        if self.ENDED_BY is None:
-            return None
-        end = steps()[self.ENDED_BY]
-        named = {name: getattr(self, name, None) for name in TARGETS if name in end.model_fields}
-        return end.model_construct(**{name: value for name, value in named.items() if value is not None})
+        return None if self.ENDED_BY is None else _ending_of(self)
 
     def parts(self, cluster: Cluster) -> tuple[Fault, ...]:
         """Its parts, if they are ended one by one; else none."""
@@ -130,6 +127,13 @@ class Fault(FaultStep):
     def observed_after(self) -> tuple[str, ...]:
         """The nodes whose state is recorded just after."""
         return ()
+
+
+@functools.lru_cache(maxsize=1024)
+def _ending_of(fault: Fault) -> StepModel:
+    end = steps()[fault.ENDED_BY or ""]
+    named = {name: getattr(fault, name, None) for name in TARGETS if name in end.model_fields}
+    return end.model_construct(**{name: value for name, value in named.items() if value is not None})
 
 
 def all_faults() -> list[type[Fault]]:
@@ -176,7 +180,12 @@ def together(shown: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> Receipt:
 
 
 async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of these come to, done at once; one alone needs no task of its own."""
+    """What all of these come to, done at once; one alone needs no task of its own.
+
+    In a trial of a search none of them waits for anything: one after the other is at once.
+    """
+    if getattr(asyncio.get_running_loop(), "takes_no_time", False):
+        return [await work for work in works]
     todo = list(works)
     return [await todo[0]] if len(todo) == 1 else list(await asyncio.gather(*todo))
 

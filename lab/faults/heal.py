@@ -63,16 +63,14 @@ class Heal(AllOrOne, LinkStep, End):
             now = tuple(end for end in fault.target.ends if ends is None or end in ends)
             if now and (self.everything or near == self.near):
                 healed.append((fault, Target(f"{near} ⇄ {','.join(now)}", now, near)))
-        receipts = await asyncio.gather(
-            *(
-                nemesis.close(
-                    fault,
-                    self.KEY,
-                    target,
-                    partial(heal_links, target.near or "", target.ends, nemesis.cluster),
-                )
-                for fault, target in healed
+        receipts = await all_at_once(
+            nemesis.close(
+                fault,
+                self.KEY,
+                target,
+                partial(heal_links, target.near or "", target.ends, nemesis.cluster),
             )
+            for fault, target in healed
         )
         words = dict.fromkeys(target.words for _, target in healed)
         return "; ".join(words) or "nothing was broken", all(receipt.confirmed for receipt in receipts)

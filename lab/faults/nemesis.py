@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lab.errors import UnknownOutcome
-from lab.faults.base import Fault, Receipt, Target, Tolerance
+from lab.faults.base import Fault, Receipt, Target, Tolerance, all_at_once
 from lab.scenario.registry import steps
 from lab.scenario.step_base import StepModel
 from lab.substrates.base import Cluster
@@ -98,15 +98,15 @@ class Nemesis:
         """Inject a fault."""
         target, parts = fault.target(self.cluster), fault.parts(self.cluster)
         if not parts:
-            fault_id, receipt = await self._inject(fault)
+            fault_id, receipt = await self._inject(fault, target)
             return Injected(target.words, receipt, (fault_id,))
-        done = await asyncio.gather(*(self._inject(one) for one in parts))
+        done = await all_at_once(self._inject(one, one.target(self.cluster)) for one in parts)
         evidence = {name: value for _, receipt in done for name, value in receipt.evidence.items()}
         confirmed = all(receipt.confirmed for _, receipt in done)
         return Injected(target.words, Receipt(confirmed, evidence), tuple(fault_id for fault_id, _ in done))
 
-    async def _inject(self, fault: Fault) -> tuple[str, Receipt]:
-        target, breaks = fault.target(self.cluster), fault.breaks(self._tolerance)
+    async def _inject(self, fault: Fault, target: Target) -> tuple[str, Receipt]:
+        breaks = fault.breaks(self._tolerance)
         self.under_way.append(fault.KEY)
         try:
             fault_id, receipt = await self.record(

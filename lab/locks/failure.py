@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import sys
 import traceback
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from pathlib import Path
-from types import ModuleType
+from types import CoroutineType, ModuleType
 from typing import Final, TypeVar
 
 from lab.errors import LabError, LockFailed
@@ -23,8 +22,7 @@ WRAPPERS: Final = ("lab/search/guard.py", "lab/locks/failure.py")
 """Files whose frames tell nothing about the lock."""
 
 
-@contextlib.contextmanager
-def failing_in(f: str, client: str, own: type) -> Iterator[None]:
+class failing_in:  # noqa: N801 - a context manager
     """Turn an exception of the lock ``own`` into ``LockFailed``; errors of a lock and of the lab pass.
 
     Args:
@@ -32,11 +30,20 @@ def failing_in(f: str, client: str, own: type) -> Iterator[None]:
         client: its name.
         own: the class of the lock.
     """
-    try:
-        yield
-    except (LockError, LabError):
-        raise
-    except Exception as error:
+
+    __slots__ = ("_about",)
+
+    def __init__(self, f: str, client: str, own: type) -> None:
+        self._about = f, client, own
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raise ``LockFailed`` in place of what no lock may raise."""
+        if not isinstance(error, Exception) or isinstance(error, LockError | LabError):
+            return
+        f, client, own = self._about
         at = place_of(error, own)
         raise LockFailed(
             f"{client}'s {f} raised {described(error)}" + (f" ({at})" if at else ""),
@@ -44,14 +51,14 @@ def failing_in(f: str, client: str, own: type) -> Iterator[None]:
         ) from error
 
 
-async def awaited(f: str, work: Awaitable[T]) -> T:
-    """Await what the method ``f`` of a lock returned. Raises ``TypeError``: it is a blocking method."""
-    if not inspect.isawaitable(work):
+def awaitable(f: str, work: Awaitable[T]) -> Awaitable[T]:
+    """Return what the method ``f`` of a lock returned. Raises ``TypeError``: it is a blocking method."""
+    if type(work) is not CoroutineType and not inspect.isawaitable(work):
         raise TypeError(
             f"{f} returned {work!r} and cannot be awaited: it is no async function (a synchronous lock is "
             "an ordinary class, without lab.locks.base: docs/ordinary-locks.md)"
         )
-    return await work
+    return work
 
 
 def files_of(own: type) -> frozenset[str]:

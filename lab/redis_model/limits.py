@@ -14,8 +14,8 @@ Source: Redis 7.0, ``processCommand``, ``performEvictions``, ``scriptVerifyWrite
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,7 +71,8 @@ class Limits:
     events: str = ""
 
     @classmethod
-    def of(cls, config: Sequence[tuple[str, str]]) -> Limits:
+    @functools.cache
+    def of(cls, config: tuple[tuple[str, str], ...]) -> Limits:
         """Read a configuration. Raises ``NotSimulated``."""
         given: dict[str, Any] = {}
         for written, value in config:

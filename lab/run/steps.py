@@ -176,10 +176,11 @@ class Player:
         if left is not None:
             left.cancel()
             await asyncio.gather(left, return_exceptions=True)
-        confirmed = injected.receipt.confirmed
-        missing = "" if confirmed else " (NO RECEIPT: it did not take effect)"
-        status = "fault" if confirmed else "fail"
-        self._on_event(RunEvent("nemesis", f"{fault.KEY}: {injected.words}{missing}", status))
+        if self._reports:
+            confirmed = injected.receipt.confirmed
+            missing = "" if confirmed else " (NO RECEIPT: it did not take effect)"
+            status = "fault" if confirmed else "fail"
+            self._on_event(RunEvent("nemesis", f"{fault.KEY}: {injected.words}{missing}", status))
         if after := fault.observed_after():
             await self._observer.observe(after)
         return injected
@@ -214,14 +215,16 @@ class Player:
 
     def command_for(self, step: Operation, task: int = 1) -> Command:
         """The command for an operation of one of a client's tasks."""
-        return self.command(
-            OPERATIONS[step.KEY],
-            task=task,
-            key=None if step.key is None else self._key_of(step.key),
-            ttl_ns=step.ttl_ns if isinstance(step, Acquire | Extend) else None,
-            again=isinstance(step, Release) and step.again,
-            if_checked=isinstance(step, Write) and step.if_checked,
-        )
+        about: dict[str, Any] = {}
+        match step:
+            case Acquire() | Extend():
+                about["ttl_ns"] = step.ttl_ns
+            case Release():
+                about["again"] = step.again
+            case Write():
+                about["if_checked"] = step.if_checked
+        key = None if step.key is None else self._key_of(step.key)
+        return self.command(OPERATIONS[step.KEY], task=task, key=key, **about)
 
     async def order(self, track: str, name: str, command: Command, verb: str = "") -> Answer:
         """Give a client a command, wait for its answer, and report it.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -58,6 +58,14 @@ class _Waiting:
     """Of a fault that strikes at once: done when it has taken effect."""
 
 
+@dataclass(eq=False, slots=True)
+class _ClientTrack:
+    """A track of a client that is played; over when its last action is, or when its client was killed."""
+
+    over: bool = False
+    playing: asyncio.Task[None] = field(init=False)
+
+
 class Heard:
     """The events of all tracks so far, and what waits for one.
 
@@ -69,19 +77,20 @@ class Heard:
         self.awaited: set[tuple[str, str]] = set()
         """The tracks and actions of whose events something waits for one."""
         self._times_ns: defaultdict[Event, list[int]] = defaultdict(list)
-        self._waiting: list[_Waiting] = []
+        self._waiting: defaultdict[Event, list[_Waiting]] = defaultdict(list)
 
     def note(self, track: str, action: str, outcome: str, now_ns: int) -> list[_Waiting]:
         """Note an event that is waited for, now or later; return what waits for it, and is to be woken."""
         if (track, action) not in self.awaited:
             return []
+        due: list[_Waiting] = []
         for word in (outcome,) if outcome == "invoke" else (outcome, RETURNS):
-            self._times_ns[track, action, word].append(now_ns)
-        if not self._waiting:
-            return []
-        due = [one for one in self._waiting if self._came_ns(one.event, one.nth) is not None]
-        if due:
-            self._waiting = [one for one in self._waiting if one not in due]
+            event = track, action, word
+            self._times_ns[event].append(now_ns)
+            if waiting := self._waiting.get(event):
+                came = len(self._times_ns[event])
+                due += [one for one in waiting if one.nth <= came]
+                self._waiting[event] = [one for one in waiting if one.nth > came]
         return due
 
     async def wake(self, due: list[_Waiting], now_ns: int) -> None:
@@ -103,7 +112,7 @@ class Heard:
         if (came_ns := self._came_ns(event, nth)) is not None:
             return came_ns
         one = _Waiting(event, nth, asyncio.get_running_loop().create_future(), struck)
-        self._waiting.append(one)
+        self._waiting[event].append(one)
         self.rests()
         came_ns = await one.came
         if came_ns is None:
@@ -114,7 +123,7 @@ class Heard:
         """A coroutine waits for an event, or is over."""
         self.going_on -= 1
         if self.going_on == 0:
-            for one in self._waiting:
+            for one in chain.from_iterable(self._waiting.values()):
                 if not one.came.done():
                     one.came.set_result(None)
 
@@ -160,11 +169,15 @@ class TrackPlayer:
         self._heard = Heard()
         self._one_fault = asyncio.Lock()
         """The nemesis does one thing at a time: probes for one receipt would disturb another."""
-        self._of_client: defaultdict[str, list[tuple[asyncio.Future[None], asyncio.Task[None]]]] = (
-            defaultdict(list)
-        )
-        """By client, for each of its tracks a future that is done when it is over, and what plays it."""
-        self._group: asyncio.TaskGroup
+        self._of_client: defaultdict[str, list[_ClientTrack]] = defaultdict(list)
+        self._clients_going_on = 0
+        self._beside: list[asyncio.Task[None]] = []
+        """What plays the environment, ends of faults, and cancellations, each for itself."""
+        self._beside_going_on = 0
+        self._loop: asyncio.AbstractEventLoop
+        """Where it plays: a fault strikes also while the client stands still in whose track it is."""
+        self._over: asyncio.Future[None]
+        """Done when nothing goes on; has the first error, which ends everything."""
         self._start_ns = NEVER_NS
         self._killed: set[str] = set()
         self._leases: set[tuple[str, str | None]] = set()
@@ -184,122 +197,152 @@ class TrackPlayer:
         """
         self._start_ns = start_ns = self._player.now_ns() if start_ns is None else start_ns
         self._heard.awaited = set(_awaited(tracks))
+        self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
+        tasks = {name: task_of(name, self._clients) for name in tracks}
+        # The environment first, so that it waits for the first event of a client before that comes.
+        for name in sorted(tracks, key=lambda name: tasks[name] is not None):
+            if (task := tasks[name]) is None:
+                self._begin_environment(name, tracks[name], start_ns)
+            else:
+                self._begin_client(name, task, tracks[name], start_ns)
+        if not self._clients_going_on:
+            self._clients_are_over()
         try:
-            async with asyncio.TaskGroup() as self._group:
-                tasks = {name: task_of(name, self._clients) for name in tracks}
-                # The environment first, so that it waits for the first event of a client before that comes.
-                for name in sorted(tracks, key=lambda name: tasks[name] is not None):
-                    if (task := tasks[name]) is None:
-                        self._begin_environment(name, tracks[name], start_ns)
-                    else:
-                        self._begin_client(name, task, tracks[name], start_ns)
-                overs = [over for tracks_ in self._of_client.values() for over, _ in tracks_]
-                self._group.create_task(self._until_over(overs))
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+            await self._over
+        except (Exception, asyncio.CancelledError):
+            await self._end_what_goes_on()
+            raise
+        await self._end_what_goes_on()
+
+    async def _end_what_goes_on(self) -> None:
+        """Cancel it, also what a killed client was told to do; another loop ends what is its own."""
+        tasks = chain(self._beside, (task for _, task in self.of_clients()))
+        going_on = [task for task in tasks if not task.done() and task.get_loop() is self._loop]
+        for each in going_on:
+            each.cancel()
+        if going_on:
+            await asyncio.wait(going_on)
 
     def _begin_client(
-        self, track: str, task: tuple[str, int], actions: tuple[Timed, ...], start_ns: int
+        self, name: str, task: tuple[str, int], actions: tuple[Timed, ...], start_ns: int
     ) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        work = self._until_client_ends(over, track, task, actions, start_ns)
+        track = _ClientTrack()
         self._heard.going_on += 1
-        loop = self._loops.get(task[0])
-        playing = self._group.create_task(work) if loop is None else loop.create_task(work)
-        self._of_client[task[0]].append((over, playing))
+        self._clients_going_on += 1
+        loop = self._loops.get(task[0], self._loop)
+        track.playing = loop.create_task(self._until_client_ends(track, name, task, actions, start_ns))
+        self._of_client[task[0]].append(track)
 
     async def _until_client_ends(
         self,
-        over: asyncio.Future[None],
-        track: str,
+        track: _ClientTrack,
+        name: str,
         task: tuple[str, int],
         actions: tuple[Timed, ...],
         start_ns: int,
     ) -> None:
         try:
-            await self._client(track, task, actions, start_ns)
+            await self._client(name, task, actions, start_ns)
         except NeverCame:
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is ends the run
-            if not over.done():
-                over.set_exception(error)
-                self._heard.rests()
+            self._fail(error)
         finally:
-            self._is_over(over)
+            self._is_over(track)
 
-    def _is_over(self, over: asyncio.Future[None]) -> None:
+    def _is_over(self, track: _ClientTrack) -> None:
         """A client's track is over, or its client was killed."""
-        if not over.done():
-            over.set_result(None)
-            self._heard.rests()
+        if track.over:
+            return
+        track.over = True
+        self._clients_going_on -= 1
+        if not self._clients_going_on:
+            self._clients_are_over()
+        self._heard.rests()
 
-    async def _until_over(self, overs: list[asyncio.Future[None]]) -> None:
-        """Wait until the tracks of all clients are over. Raises what one of them raised."""
-        await asyncio.gather(*overs)
+    def _clients_are_over(self) -> None:
         if self._on_clients_over is not None:
             self._on_clients_over()
+        self._end_if_over()
 
-    def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *about: Any) -> asyncio.Task[None]:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Let something go on for itself; its error ends the run."""
         self._heard.going_on += 1
-        return self._group.create_task(self._ending(work, about))
+        self._beside_going_on += 1
+        task = self._loop.create_task(self._until_ended(work))
+        self._beside.append(task)
+        return task
 
-    async def _ending(self, work: Callable[..., Coroutine[Any, Any, None]], about: tuple[Any, ...]) -> None:
+    async def _until_ended(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await work(*about)
+            await work
         except NeverCame:
-            return
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is ends the run
+            self._fail(error)
         finally:
             self._heard.rests()
+            self._beside_going_on -= 1
+            self._end_if_over()
+
+    def _fail(self, error: Exception) -> None:
+        if not self._over.done():
+            self._over.set_exception(error)
+
+    def _end_if_over(self) -> None:
+        if not (self._clients_going_on or self._beside_going_on or self._over.done()):
+            self._over.set_result(None)
 
     async def _client(
         self, track: str, task: tuple[str, int], actions: tuple[Timed, ...], ended_ns: int
     ) -> None:
         await self._until_ns(ended_ns)
         for timed in actions:
-            if self._is_left_out(track, timed.step):
+            step = timed.step
+            operation = step if isinstance(step, Operation) else None
+            if operation is not None and self._is_left_out(track, operation):
                 await self._tell(track, timed, Outcome.SKIPPED)
                 continue
-            await self._due(timed.at, ended_ns)
-            step = timed.step
+            if timed.at is not None:
+                await self._due(timed.at, ended_ns)
             if isinstance(step, Acquire) and step.insist_ns:
                 await self._insist(track, *task, step, timed)
-            elif isinstance(step, Operation):
-                await self._order(track, *task, step, timed)
+            elif operation is not None:
+                await self._order(track, *task, operation, timed)
             else:
-                acting = self._group.create_task(self._act(track, timed))
-                await asyncio.wait([acting])
+                await asyncio.wait([self._begin(self._act(track, timed))])
             ended_ns = self._player.now_ns()
 
-    def _is_left_out(self, track: str, step: StepModel) -> bool:
+    def _is_left_out(self, track: str, step: Operation) -> bool:
         """Whether it needs a lease, or a grant, that is not there."""
-        if not isinstance(step, Operation):
-            return False
         if step.if_granted and track in self._refused:
             return True
+        if not isinstance(step, OfLease):
+            return False
         lease = track, step.key
         if isinstance(step, Write) and step.if_checked and lease not in self._checked:
             return True
-        missing = isinstance(step, OfLease) and lease not in self._leases
-        return missing and not (isinstance(step, Release) and step.again)
+        return lease not in self._leases and not (isinstance(step, Release) and step.again)
 
     def _begin_environment(self, track: str, actions: tuple[Timed, ...], start_ns: int) -> None:
         before: asyncio.Task[None] | None = None
         for timed in actions:
-            before = self._begin(self._strike, track, timed, start_ns, before)
+            before = self._begin(self._strike(track, timed, start_ns, before))
 
     async def _strike(
         self, track: str, timed: Timed, before_ns: int, before: asyncio.Task[None] | None
     ) -> None:
         """An action of the environment, at its trigger, or at the end of the one before."""
-        struck: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        struck = self._loop.create_future() if _at_once(timed.at) else None
         try:
             if before is not None and (timed.at is None or timed.at.default):
                 await asyncio.wait([before])
                 before_ns = self._player.now_ns()
-            await self._due(timed.at, before_ns, struck if _at_once(timed.at) else None)
+            await self._due(timed.at, before_ns, struck)
             await self._act(track, timed, struck)
         finally:
-            if not struck.done():
+            if struck is not None and not struck.done():
                 struck.set_result(None)
 
     async def _act(self, track: str, timed: Timed, struck: asyncio.Future[None] | None = None) -> None:
@@ -321,9 +364,9 @@ class TrackPlayer:
             struck.set_result(None)
         await self._tell(track, timed, "ok" if confirmed else "fail")
         if isinstance(step, Fault) and step.kills is not None:
-            for over, playing in self._of_client[step.kills]:
-                self._is_over(over)
-                playing.cancel()
+            for each in self._of_client[step.kills]:
+                self._is_over(each)
+                each.playing.cancel()
 
     async def _inject(self, track: str, fault: Fault, timed: Timed) -> bool:
         """Inject a fault, and let its end wait for its trigger; whether its receipt is there."""
@@ -333,23 +376,24 @@ class TrackPlayer:
         async with self._one_fault:
             injected = await self._player.inject(fault)
         if timed.until is not None and (ending := fault.ending()) is not None:
-            self._begin(self._end, track, injected, ending, timed, begun_ns)
+            self._begin(self._end(track, injected, ending, timed, begun_ns))
         return injected.receipt.confirmed
 
     async def _end(
         self, track: str, injected: Injected, ending: StepModel, timed: Timed, begun_ns: int
     ) -> None:
         until = timed.until
-        struck: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        struck = self._loop.create_future() if _at_once(until) else None
         try:
-            await self._due(until, begun_ns, struck if _at_once(until) else None)
+            await self._due(until, begun_ns, struck)
             if not self._player.lasts(injected):
                 return  # something else has ended it
             await self._tell(track, timed, "invoke", ending.KEY)
             async with self._one_fault:
                 confirmed = await self._player.play_one(ending)
         finally:
-            struck.set_result(None)
+            if struck is not None:
+                struck.set_result(None)
         await self._tell(track, timed, "ok" if confirmed else "fail", ending.KEY)
 
     async def _insist(self, track: str, client: str, task: int, step: Acquire, timed: Timed) -> None:
@@ -370,7 +414,7 @@ class TrackPlayer:
             await heard.wake(due, player.now_ns())
         cancelling = None
         if step.cancel is not None:
-            cancelling = self._begin(self._cancel, client, command, step.cancel)
+            cancelling = self._begin(self._cancel(client, command, step.cancel))
         try:
             if self._within_s is None:
                 answer = await player.order(track, client, command)
@@ -397,15 +441,17 @@ class TrackPlayer:
         return answer
 
     def _note_lease(self, lease: tuple[str, str | None], step: Operation, outcome: Outcome) -> None:
-        if isinstance(step, Check | Read):
-            (self._checked.add if outcome is Outcome.OK else self._checked.discard)(lease)
-        if isinstance(step, Acquire):
+        key, succeeds = step.KEY, outcome is Outcome.OK
+        if key == Acquire.KEY:
             self._checked.discard(lease)
-            if outcome is Outcome.OK:
+            if succeeds:
                 self._leases.add(lease)
             if step.key is None:
-                (self._refused.discard if outcome is Outcome.OK else self._refused.add)(lease[0])
-        elif isinstance(step, Release) or (outcome is Outcome.SKIPPED and not isinstance(step, Write)):
+                (self._refused.discard if succeeds else self._refused.add)(lease[0])
+            return
+        if key in (Check.KEY, Read.KEY):
+            (self._checked.add if succeeds else self._checked.discard)(lease)
+        if key == Release.KEY or (outcome is Outcome.SKIPPED and key != Write.KEY):
             self._leases.discard(lease)
 
     async def _cancel(self, client: str, command: Command, when: Trigger) -> None:
@@ -420,7 +466,7 @@ class TrackPlayer:
     def of_clients(self) -> Iterator[tuple[str, asyncio.Task[None]]]:
         """The tasks that play tracks of clients, with these."""
         for client, tracks in self._of_client.items():
-            yield from ((client, playing) for _, playing in tracks)
+            yield from ((client, track.playing) for track in tracks)
 
     @staticmethod
     def waits_for_sendings(tracks: Mapping[str, tuple[Timed, ...]]) -> set[str]:
@@ -438,7 +484,7 @@ class TrackPlayer:
             now_ns = self._player.now_ns()
             if now_ns >= self._start_ns and (due := self._heard.note(client, SENDS, "invoke", now_ns)):
                 sendings.hold()
-                self._group.create_task(self._strike_and_go_on(due, now_ns, sendings))
+                self._begin(self._strike_and_go_on(due, now_ns, sendings))
 
         sendings.begins.append(begins)
 

@@ -140,14 +140,10 @@ class Timed(Model):
         return self.until.after_ns if self.until is not None and self.until.default else 0
 
     @property
-    def triggers(self) -> Iterator[Trigger]:
+    def triggers(self) -> tuple[Trigger, ...]:
         """What its beginning, its end, or its cancellation waits for."""
-        if self.at is not None:
-            yield self.at
-        if self.until is not None:
-            yield self.until
-        if isinstance(self.step, Operation) and self.step.cancel is not None:
-            yield self.step.cancel
+        cancel = self.step.cancel if isinstance(self.step, Operation) else None
+        return tuple(each for each in (self.at, self.until, cancel) if each is not None)
 
     @property
     def anchors(self) -> Iterator[Anchor]:

@@ -119,6 +119,8 @@ def _sent_by_then(step: Fault, at: Trigger) -> Trigger:
 
 def lasting(fault: Timed, lasts_ns: int) -> Timed:
     """The same fault for so long."""
+    if fault.until is not None and fault.until.default and fault.until.after_ns == lasts_ns:
+        return fault
     return fault.model_copy(update={"until": after(lasts_ns)})
 
 

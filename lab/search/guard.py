@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from lab.errors import UnknownOutcome
 from lab.locks.base import Indeterminate, Lease, Lock, LockError, is_believed
-from lab.locks.failure import awaited, beginning_of, described, place_of
+from lab.locks.failure import awaitable, beginning_of, described, place_of
 from lab.store import StoreClient, StoreError
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Guarded:
 
     async def _guarded(self, f: str, work: Awaitable[T]) -> T:
         try:
-            return await awaited(f, work)
+            return await awaitable(f, work)
         except (LockError, UnknownOutcome):
             raise
         except Exception as error:

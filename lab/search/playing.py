@@ -139,11 +139,11 @@ class TrialNemesis(Nemesis):
             for fault_id, (fault, _) in self._struck.items()
         )
 
-    async def _inject(self, fault: FaultStep) -> tuple[str, Receipt]:
+    async def _inject(self, fault: FaultStep, target: Target) -> tuple[str, Receipt]:
         if self._is_so_already(fault):
             return "", Receipt(True, {})
         self._next = fault
-        injected = await super()._inject(fault)
+        injected = await super()._inject(fault, target)
         self._coverage.struck(fault.KEY)
         return injected
 

@@ -208,6 +208,7 @@ class TrialRun:
             slack_ns=round(RHO * trial.ttl_ns) + 2 * EPSILON_NS,
         )
         self._lab = host_with_loop(world, LAB, self._network)
+        self._lab.takes_no_time = True
         self._playing: TrackPlayer | None = None
         self._played: list[Played] | None = [] if watch else None
 

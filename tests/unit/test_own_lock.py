@@ -14,7 +14,7 @@ from lab.drivers.messages import DriverBroken, Hello, read_line
 from lab.errors import LabError, LockFailed
 from lab.locks import check_options, key_pattern, lock_class, margin_ns, refused_options
 from lab.locks.base import Indeterminate, LeaseLost, NotAcquired, Surroundings
-from lab.locks.failure import awaited, failing_in
+from lab.locks.failure import awaitable, failing_in
 from lab.run import run
 from lab.run.request import RunRequest
 
@@ -140,9 +140,9 @@ def test_an_ordinary_class_of_which_too_little_is_known(own: str) -> None:
     assert "BaseLock" in refused(f"{own}:AsyncPart")
 
 
-async def test_an_answer_that_cannot_be_awaited() -> None:
+def test_an_answer_that_cannot_be_awaited() -> None:
     with pytest.raises(TypeError, match="acquire returned True and cannot be awaited"):
-        await awaited("acquire", True)  # type: ignore[arg-type]
+        awaitable("acquire", True)  # type: ignore[arg-type]
 
 
 def test_the_pattern_of_keys(own: str) -> None:

@@ -68,6 +68,9 @@ class SimTask(asyncio.Task[T]):
 class HostLoop(asyncio.AbstractEventLoop):
     """Runs the coroutines of one host whenever the world lets it."""
 
+    takes_no_time = False
+    """Whether what the nemesis does on it never waits for anything."""
+
     def __init__(self, host: Host, network: Network) -> None:
         self.host, self.network = host, network
         self._world = host.world
@@ -277,7 +280,10 @@ class HostLoop(asyncio.AbstractEventLoop):
                         self.troubles.append(repr(error))
             finally:
                 _set_running_loop(before)
+            if (waits_for := task._fut_waiter) is not None:
+                waits_for.cancel()  # or the two refer to each other
         self.tasks.clear()
+        self._ready.clear()
 
     def take_apart(self) -> None:
         """Nothing will run any more: cut what transports and protocols refer to each other."""
