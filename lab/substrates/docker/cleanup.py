@@ -144,8 +144,9 @@ def remove_run(api: APIClient, run_id: str, logs: Path | None = None) -> int:
         for network in api.networks(filters=mine):
             api.remove_network(network["Id"])
     except Exception as error:
+        seen = getattr(error, "explanation", None) or innermost(error)
         raise LabError(
-            f"the docker engine did not remove run {run_id}: {innermost(error)}", hint="lab down tries again"
+            f"the docker engine did not remove run {run_id}: {seen}", hint="lab down tries again"
         ) from error
     return len(containers)
 

@@ -35,6 +35,8 @@ FIRST_NODE_PORT = 6379
 """The nodes' ports, one after the other, and the store's behind them: they share one network namespace."""
 FIRST_SENTINEL_PORT = 26379
 """Likewise those of the Sentinels."""
+FIRST_BUS_PORT = 16379
+"""Likewise those of the nodes for the bus of a Redis Cluster."""
 
 ANYWHERE = "0.0.0.0"
 LOOPBACK = "127.0.0.1"
