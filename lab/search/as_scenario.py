@@ -221,6 +221,7 @@ def _scenario(
             "persistence": trial.persistence,
             **({"server": trial.server} if trial.server else {}),
             **({"replicas": trial.replicas} if trial.replicated else {}),
+            **_sentinels(trial),
             **({"config": dict(trial.config)} if trial.config else {}),
         },
         "lock": {
@@ -243,6 +244,19 @@ def _scenario(
     if trial.asks_for_long and violated == "fault_tolerance":
         data["unavailable_after"] = format_duration(trial.unavailable_ns)
     return Scenario.model_validate(data)
+
+
+def _sentinels(trial: Trial) -> dict[str, Any]:
+    """What the scenario says of them."""
+    plan = trial.watched_by
+    if plan is None:
+        return {}
+    return {
+        "sentinels": len(plan.names),
+        "quorum": plan.quorum,
+        "down_after": f"{plan.down_after_ms}ms",
+        "failover_timeout": f"{plan.failover_timeout_ms}ms",
+    }
 
 
 def text_of(scenario: Scenario) -> str:
