@@ -194,13 +194,6 @@ def _check_sentinels(asked: Asked) -> None:
             where="--sentinels",
             expected="a lock that is given its client: Sentinel(…).master_for(…) is passed to it",
         )
-    if asked.sentinels and is_driver(asked.lock):
-        raise LabError(
-            f"the lock {asked.lock} runs as a process, and a process finds no servers by their names here",
-            where="--sentinels",
-            expected="an asynchronous lock in Python",
-            hint="lab run sentinel-failover --lock LOCK --on local",
-        )
 
 
 def _run(examination: Examination, setting: Setting, profile: Profile, random: Random) -> None:
