@@ -34,7 +34,7 @@ from lab.scenario.types import SENTINEL_NAMES
 from lab.search.as_tracks import FAULTS, action
 from lab.search.faults import lasting, timed_fault
 from lab.search.plainer_tracks import fits
-from lab.search.trial import DOWN_AFTER_MS, Track, Trial
+from lab.search.trial import DOWN_AFTER_MS, PROMOTED_WITHIN_NS, Track, Trial
 
 FAILOVERS: Final = "failovers"
 """What they are called as a part of an examination."""
@@ -66,7 +66,7 @@ def failovers(setting: Setting, profile: Profile, *, reentrant: bool = False) ->
             faults = _at(moment, way)
             last = way[-1].step.KEY
             begun = on(FAULTS, f"{last} ok", sum(last == timed.step.KEY for timed in way))
-            trial = replace(base, tracks={**base.tracks, FAULTS: faults, BOB: _bob(setting.ttl_ns, begun)})
+            trial = replace(base, tracks={**base.tracks, FAULTS: faults, BOB: _bob(setting, begun)})
             if fits(trial):
                 yield trial
 
@@ -104,8 +104,10 @@ def _at(moment: Trigger, faults: Track) -> Track:
     return first.model_copy(update={"at": moment}), *rest
 
 
-def _bob(ttl_ns: int, begun: Trigger) -> Track:
+def _bob(setting: Setting, begun: Trigger) -> Track:
     """He asks again and again from then on, and holds the lock for a part of its lease."""
-    insists = action(Acquire, begun, insist_ns=4 * ttl_ns, pause_ns=ttl_ns // 6)
+    ttl_ns = setting.ttl_ns
+    within_ns = 4 * ttl_ns + (PROMOTED_WITHIN_NS if setting.sentinels else 0)
+    insists = action(Acquire, begun, insist_ns=within_ns, pause_ns=ttl_ns // 6)
     held = after(ttl_ns // 3)
     return insists, action(Read), action(Check, held), action(Write, if_checked=True), action(Release)
