@@ -87,6 +87,7 @@ def test_they_promote_a_replica_and_the_history_has_its_receipt(
     assert S_NS < failover["time_ns"] - alice < PROMOTED_WITHIN_NS
     assert bool(granted(outcome, "bob")) == overlaps, "the new master has the key, or not"
     assert PROMOTED in labels(outcome.trial)
+    assert len(outcome.struck) == len(happens), "what they decide is no fault of the trial"
     assert {entry.client for entry in outcome.commands} <= {"alice", "bob"}, "what clients asked alone"
 
 
