@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients
+from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients, class_of_sentinel
 
 T = TypeVar("T")
 OPTIONS_OF_CLIENTS: Final = ("socket_timeout", "socket_connect_timeout", "retries")
@@ -90,9 +90,13 @@ class Session:
         service: str = "",
     ) -> None:
         self._shape, self._nodes, self._options, self._owner = shape, nodes, options, owner
-        self._sentinels = sentinels
+        self._sentinels, self._service = sentinels, service
+        self._sentinel: Any = None
+        """The client library's ``Sentinel``, if the lock can use one."""
         if sentinels and without_master(shape) is None:
-            self.clients = [master_client(shape, options, sentinels, service)]
+            kind = class_of_sentinel(shape.library, is_async=shape.is_async)
+            self._sentinel = kind(list(sentinels), **_of_client(shape, options))
+            self.clients = [self._sentinel.master_for(service)]
         else:
             make = client_maker(shape, options)
             self.clients = [make(host, port) for host, port in nodes]
@@ -193,7 +197,7 @@ class Session:
 
     async def close(self) -> None:
         """Close the clients."""
-        for each in self.clients:
+        for each in (*self.clients, *(self._sentinel.sentinels if self._sentinel is not None else ())):
             close = getattr(each, "aclose", None) or getattr(each, "close", None)
             if close is not None:
                 await _result(close())
@@ -249,6 +253,10 @@ class Session:
                 return host
             case "port":
                 return port
+            case "sentinel":
+                return self._sentinel
+            case "service":
+                return self._service
             case "ttl_s":
                 return given["ttl_ms"] // 1000
             case "ttl_timedelta":
@@ -268,15 +276,6 @@ def client_maker(shape: Shape, options: Mapping[str, Any]) -> Callable[[str, int
     named = _of_client(shape, options)
     kind = class_of_clients(shape.library, is_async=shape.is_async)
     return lambda host, port: kind(host=host, port=port, **named)
-
-
-def master_client(
-    shape: Shape, options: Mapping[str, Any], sentinels: Sequence[tuple[str, int]], service: str
-) -> Any:
-    """The library's client of the master that Sentinels name: ``Sentinel(…).master_for(…)``."""
-    part = ".asyncio" if shape.is_async else ""
-    kind = importlib.import_module(f"{shape.library}{part}.sentinel").Sentinel
-    return kind(list(sentinels), **_of_client(shape, options)).master_for(service)
 
 
 def without_master(shape: Shape) -> str | None:
