@@ -32,9 +32,8 @@ def test_a_lock_that_asks_sentinels_once_is_found_for_that_and_its_scenario_is_o
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("lock", ["sentinel", "tests.locks_to_test.ordinary.with_asyncio:InScripts"])
-def test_what_is_lost_when_sentinels_promote_a_replica_is_a_limit_and_no_defect(lock: str) -> None:
-    found = examined(lock, 250, replicas=2, sentinels=3)
+def test_what_is_lost_when_sentinels_promote_a_replica_is_a_limit_and_no_defect() -> None:
+    found = examined("tests.locks_to_test.with_sentinel:OnMaster", 170, replicas=2, sentinels=3)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert found.reference == "sentinel"
     lost = {limit.finding for limit in found.limits if limit.assumption == PROMOTED}
