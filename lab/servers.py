@@ -74,6 +74,18 @@ and that the model was compared with.
 """
 
 
+HOST_NAMES_SINCE: Final = (7, 0)
+"""The version of Redis since which the nodes of a Redis Cluster announce host names."""
+
+
+def no_host_names(words: str) -> str | None:
+    """Say why a server, "Redis 6.2.14", cannot be a node of a Redis Cluster here; None: nothing is known."""
+    server = Server.from_words(words)
+    if server is None or server.number >= HOST_NAMES_SINCE:
+        return None
+    return f"{server.words} announces no host names in a Redis Cluster: Redis 7.0 or later does"
+
+
 @dataclass(frozen=True, slots=True)
 class ServerRange:
     """Some versions of a product: `redis < 7.0`, `redis >= 7.0`, or all of them, `valkey`."""

@@ -66,6 +66,23 @@ def faults(events: Events, f: str, kind: str = "ok") -> list[Mapping[str, Any]]:
     return [e for e in events if e["process"] == "nemesis" and e["f"] == f and e["type"] == kind]
 
 
+def assert_forced(events: Events) -> None:
+    """What a run of ``FORCED`` has: a receipt of each fault, and one failover."""
+    events = list(events)
+    by_type = [e["type"] for e in events if e["process"] == "nemesis"]
+    assert by_type.count("invoke") == by_type.count("ok") > 0
+    (failover,) = faults(events, "failover")
+    assert failover["target"] == "Sentinel S1"
+    assert failover["receipt"]["new_master"] == "B"
+    assert failover["receipt"]["gap_bytes"] > 0
+    parted = next(e for e in faults(events, "cut") if e["targets"] == ["B", "A"])
+    ways = parted["receipt"]["A"]["ways"]
+    assert {way: seen["probe_through_link"] for way, seen in ways.items()} == {
+        "B→A": "no answer in 50 ms",
+        "A→B": "no answer in 50 ms",
+    }
+
+
 def published(events: Events) -> dict[str, list[tuple[str, str]]]:
     """What each Sentinel published, in its order: events and texts."""
     found: dict[str, list[tuple[str, str]]] = {}

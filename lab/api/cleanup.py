@@ -1,4 +1,4 @@
-"""Ending what killed labs left running, as ``lab down`` does."""
+"""Ending what killed labs left running, and what is kept up, as ``lab down`` does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 from lab.errors import ExitCode
 from lab.paths import state_dir
 from lab.substrates.cleanup import sweep
+from lab.substrates.kept import end_kept
 
 
 class Cleanup(NamedTuple):
@@ -22,16 +23,21 @@ class Cleanup(NamedTuple):
 
 
 def clean_up() -> Cleanup:
-    """End all processes and containers of killed labs, on all container engines that they used."""
+    """End all clusters that are kept up, and all processes and containers of killed labs.
+
+    All container engines are asked that they used.
+    """
+    ended = end_kept()
     swept = sweep(everywhere=True)
-    lines = tuple(
+    lines = tuple(f"{one.run_id}: {one.words}" for one in ended) + tuple(
         f"{run.run_id}: {run.words}"
         if run.run_id
         else f"whether containers were left is not known: {run.not_removed}"
         for run in swept
     )
     if all(run.not_removed is None for run in swept):
-        return Cleanup(lines, None)
+        stays = any(one.why_not is not None for one in ended)
+        return Cleanup(lines, "end its lab with Ctrl-C, then repeat lab down" if stays else None)
     kept = any(run.run_id and run.not_removed for run in swept)
     gone = f"; if that engine no longer exists, remove the run's file in {state_dir()}" if kept else ""
     return Cleanup(lines, f"let the engine answer, then repeat lab down{gone}")

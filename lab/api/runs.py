@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from checker.formats.whole import write_whole
 from lab import run as runs
 from lab.addresses import ENDPOINT_FORM, Endpoint, without_password
-from lab.errors import ExitCode, LabError, cannot_write
+from lab.errors import ExitCode, LabError, UnknownOutcome, cannot_write
 from lab.processes import started_at
 from lab.run.request import RunRequest
 
 if TYPE_CHECKING:
     from lab.report.files import Picture
     from lab.run.events import Listener
+    from lab.run.recorder import Recorder
     from lab.run.result import RunResult
+    from lab.run.steps import Player
+    from lab.substrates.base import Cluster
 
-__all__ = ["RunRequest", "check", "existing", "figure", "page", "report", "run"]
+__all__ = ["RunRequest", "check", "existing", "figure", "page", "report", "run", "up"]
 
 FORMATS: Final = ("svg", "png", "pdf")
 
@@ -66,6 +69,29 @@ def run(request: RunRequest, listener: Listener | None = None, *, picture: Pictu
     from lab.report.files import preload
 
     return report(runs.run(request, listener, partial(preload, picture)), picture)
+
+
+def up(request: RunRequest, listener: Listener) -> Path:
+    """Bring the cluster of a scenario up without its steps, and keep it; return the run's directory.
+
+    Raises:
+        LabError: bad input, or a missing tool; nothing was started.
+        UnknownOutcome: the cluster did not come up.
+        Interrupted: a signal ended it before it was up.
+    """
+    from lab.run.execution import Run
+    from lab.substrates.execute import execute_on
+
+    class Unplayed(Run):
+        async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
+            """Play nothing."""
+
+    plan = request.plan()
+    listener.planned(plan)
+    recorded = execute_on(plan.substrate, plan.seed, Unplayed(plan, listener.event).prepare())
+    if recorded.aborted is not None:
+        raise UnknownOutcome(recorded.aborted, where=str(recorded.directory.logs))
+    return recorded.directory.path
 
 
 def report(

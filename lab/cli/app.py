@@ -15,7 +15,7 @@ from lab.errors import ExitCode, LabError
 
 COMMANDS: Final = (
     *("run", "test", "check", "report", "demo", "suite", "campaign", "search"),
-    *("list", "doctor", "setup", "down", "images", "drivers"),
+    *("list", "doctor", "setup", "up", "down", "images", "drivers"),
 )
 """All commands, in the order of `lab --help`. Each is defined by the module of its name, beside this one."""
 

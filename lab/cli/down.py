@@ -9,7 +9,7 @@ app = typer.Typer()
 
 @app.command()
 def down() -> int:
-    """End everything that a killed lab left running: 0 if nothing is left, 3 if that is not known."""
+    """End what is kept up, and all that a killed lab left running: 0 if nothing is left, 3 if not known."""
     from lab.api.cleanup import clean_up
     from lab.report.consoles import consoles
 

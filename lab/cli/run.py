@@ -39,6 +39,12 @@ def run(
         Literal["always", "unexpected", "never"],
         typer.Option(help="Which runs are drawn; lab check draws any later."),
     ] = "always",
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Keep the servers up after the run, to reach them by hand; Ctrl-C ends that."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Run one scenario: one verdict, one report."""
@@ -51,7 +57,9 @@ def run(
     exclude({"--server": server, f"--set {by_setting}": by_setting})
     nodes = (f"cluster.server={server}",) if server else ()
     existing = runs.existing(endpoints, proxy)
-    request = runs.RunRequest(scenario, (*(settings or ()), *nodes, *existing), lock, seed, on, out, owned)
+    request = runs.RunRequest(
+        scenario, (*(settings or ()), *nodes, *existing), lock, seed, on, out, owned, keep
+    )
     printer = RunPrinter(talk, None if as_json else data)
     result, files, seconds, code = runs.run(request, printer, picture=picture)
     if as_json:

@@ -48,8 +48,8 @@ A scenario is a file. Its `source` says who claims it and where, its `why` what 
 `lab list NAME` prints it, `lab run NAME` runs it, `lab demo NAME --on sim` shows it step by step. Beside
 each stands its control, `NAME-control.yaml`: the same scenario without the decisive fault, which must come
 out clean. Those about libraries need the library (`lab drivers install NAME`, with the name in the file's
-`lock`), those about locks by consensus need their servers; neither runs on `sim`. Those about Sentinel run on
-`sim`, `virtual` and `local`, those about Redis Cluster on `local`.
+`lock`), those about locks by consensus need their servers; neither runs on `sim`. Those about Redis Cluster
+run on `local` and `docker`.
 [findings.md](findings.md) says what the findings mean, [claims.md](claims.md) has the claims by number,
 [results.md](results.md) how often each came out as expected."""
 GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {

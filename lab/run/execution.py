@@ -35,6 +35,7 @@ from lab.run.directory import RunDirectory
 from lab.run.events import Listener, OnEvent, RunEvent
 from lab.run.failover_watch import FailoverWatch
 from lab.run.final_reads import final_reads
+from lab.run.kept import keep_up
 from lab.run.lock_properties import LockProperties, properties_of
 from lab.run.machine_clock import MachineClock
 from lab.run.observer import Observer
@@ -147,6 +148,8 @@ class Run:
         aborted: str | None = None
         try:
             aborted = await self._run_cluster(cluster, recorder)
+            if self._plan.keep:
+                await keep_up(cluster, directory.run_id, self._on_event)
         except LabError as error:
             seen = self._abort(error, cluster, recorder)
             if not isinstance(error, UnknownOutcome):

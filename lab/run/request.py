@@ -32,6 +32,7 @@ class RunRequest:
         substrate: its name, or ``auto``.
         out: where the run's directory is made.
         owned: whether endpoints on other machines may be disturbed.
+        keep: whether the cluster is kept up after the run, until a signal or ``lab down``.
     """
 
     scenario: str | Path | LoadedScenario
@@ -41,10 +42,12 @@ class RunRequest:
     substrate: str = AUTO
     out: Path = Path("reports")
     owned: bool = False
+    keep: bool = False
 
     def plan(self) -> Plan:
         """Load the scenario, choose the substrate, draw the seed. Raises ``LabError``: it cannot be run."""
         from lab.drivers.place import refusal
+        from lab.run.kept import refuse_keeping
         from lab.run.steps import needed_of, needs
         from lab.scenario.draw import schedule
         from lab.substrates import choose
@@ -70,13 +73,15 @@ class RunRequest:
             server=wanted,
             settings=scenario.cluster.settings,
         )
+        if self.keep:
+            refuse_keeping(substrate)
         chosen = chosen_substrate(substrate)
         servers = chosen.servers(wanted) if service == "redis" else None
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)
         words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]
         words += [word for override in overrides for word in ("--set", override)]
         words += ["--i-own-these"] if self.owned else []
-        return Plan(loaded, seed, substrate, why, self.out, shlex.join(words), servers, dropped)
+        return Plan(loaded, seed, substrate, why, self.out, shlex.join(words), servers, dropped, self.keep)
 
     def _on(self, loaded: LoadedScenario, steps: Sequence[StepModel], needed: frozenset[Capability]) -> str:
         """The substrate: with endpoints there is one. Raises ``LabError``: they can't be used."""
@@ -155,7 +160,7 @@ class Plan:
 
     ``why`` says why this substrate was chosen; ``repeat`` is the command that repeats the run; ``servers``
     names product and version of the nodes, where they are known before these are up. ``dropped`` are options
-    of the scenario's own lock that the lock under test does not take.
+    of the scenario's own lock that the lock under test does not take. ``keep``: see ``RunRequest``.
     """
 
     loaded: LoadedScenario
@@ -166,3 +171,4 @@ class Plan:
     repeat: str
     servers: str | None = None
     dropped: tuple[str, ...] = ()
+    keep: bool = False

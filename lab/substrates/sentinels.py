@@ -50,6 +50,11 @@ def pairs(clients: Iterable[str], nodes: Sequence[str], sentinels: Sequence[str]
     ]
 
 
+def announced(name: str, port: int) -> list[str]:
+    """The arguments of a real node that announces its name."""
+    return ["--replica-announce-ip", host_name(name), "--replica-announce-port", str(port)]
+
+
 def directives(plan: SentinelPlan, name: str, port: int, master: Address) -> list[str]:
     """What the configuration file of a real Sentinel says of this: who it is, and what it watches."""
     return [

@@ -39,6 +39,9 @@ NEUTRAL: Final[dict[str, dict[str, int]]] = {
 }
 """What makes a toxic of each type let everything pass at once."""
 
+WILDCARDS: Final = frozenset(("0.0.0.0", "[::]"))
+"""A proxy that listens there is reached where its server is."""
+
 _api_lock = threading.Lock()
 
 
@@ -144,7 +147,8 @@ class ToxiproxyServer:
         links = []
         for plan, proxy in zip(plans, made, strict=True):
             host, _, port = proxy.listen.rpartition(":")
-            address = Address(plan.target, host, int(port))
+            reached = self.host if host in WILDCARDS else host
+            address = Address(plan.target, reached, int(port))
             link = ToxiproxyLink(self, proxy, plan.client, plan.target, address, plan.ping)
             link.answering = plan.answering
             links.append(link)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.docker.conftest import of_lab
 from tests.lab_process import Lab
+from tests.local.test_kept import answer, kept_up
 
 WAITS = "steps=[{do: alice acquires}, {wait: 60s}]"
 RUN = ("run", "healthy", "--on", "docker", "--set", WAITS)
@@ -67,6 +69,16 @@ def test_interrupted(docker_lab: Lab, engine: Any, number: signal.Signals, momen
     assert of_lab(engine, process.pid) == ([], [])
 
 
+def test_what_is_kept_up_can_be_reached_and_is_removed_by_down(docker_lab: Lab, engine: Any) -> None:
+    process = docker_lab.start("up", "failover-race", "--on", "docker")
+    places = kept_up(process)
+    assert b"master" in answer(places["A"][0], b"ROLE")
+    assert b"master" in answer(places["A"][1], b"ROLE"), "behind Alice's link"
+    assert docker_lab("down").code == 0
+    assert docker_lab.ended(process).code == 0
+    assert of_lab(engine, process.pid) == ([], [])
+
+
 @pytest.mark.parametrize("part", ["A", "toxiproxy", "client-alice"])
 def test_a_container_that_dies_unasked_makes_the_run_unknown(docker_lab: Lab, engine: Any, part: str) -> None:
     process = docker_lab.start(*RUN)
@@ -94,7 +106,8 @@ def test_ports_are_published_only_if_they_are_asked_for(docker_lab: Lab, engine:
     for one in containers:
         reported = engine.inspect_container(one["Id"])
         assert reported["HostConfig"]["Privileged"] is False
-        assert reported["HostConfig"]["CapDrop"] == ["ALL"]
+        status = Path(f"/proc/{reported['State']['Pid']}/status").read_text()
+        assert "\nCapBnd:\t0000000000000000\n" in status, "no capability is left to it"
         assert "docker.sock" not in str(reported["Mounts"])
     process.send_signal(signal.SIGINT)
     assert docker_lab.ended(process).code == 130

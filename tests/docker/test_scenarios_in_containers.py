@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +25,11 @@ ALWAYS = [
 def scenario_and_control(lab: Lab, name: str) -> list[Ended]:
     """Both at once: two labs side by side don't collide."""
     control = summaries()[name].control
-    names = [name, *([control] if control else [])]
+    return side_by_side(lab, [name, *([control] if control else [])])
+
+
+def side_by_side(lab: Lab, names: Sequence[str]) -> list[Ended]:
+    """Run these scenarios at the same time."""
     started = [
         lab.start("run", one, "--on", "docker", "--out", f"reports-{number}")
         for number, one in enumerate(names)

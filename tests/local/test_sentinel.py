@@ -10,7 +10,7 @@ import pytest
 from lab.drivers.environment import why_not
 from lab.processes import processes_of
 from tests.lab_process import MARK, Lab
-from tests.sentinels import FORCED, HEAD, WAITS_FOR_REPLICAS, faults, published
+from tests.sentinels import FORCED, HEAD, WAITS_FOR_REPLICAS, assert_forced, faults, published
 
 pytestmark = pytest.mark.full
 
@@ -82,18 +82,7 @@ def test_faults_on_sentinels_have_receipts_and_a_forced_failover_is_one(lab: Lab
     (lab.directory / "forced.yaml").write_text(HEAD + FORCED)
     run = lab("run", "forced.yaml", "--on", "local")
     assert run.code == 0, run.out + run.err
-    by_type = [e["type"] for e in run.events if e["process"] == "nemesis"]
-    assert by_type.count("invoke") == by_type.count("ok") > 0
-    (failover,) = faults(run.events, "failover")
-    assert failover["target"] == "Sentinel S1"
-    assert failover["receipt"]["new_master"] == "B"
-    assert failover["receipt"]["gap_bytes"] > 0
-    parted = next(e for e in faults(run.events, "cut") if e["targets"] == ["B", "A"])
-    ways = parted["receipt"]["A"]["ways"]
-    assert {way: seen["probe_through_link"] for way, seen in ways.items()} == {
-        "B→A": "no answer in 50 ms",
-        "A→B": "no answer in 50 ms",
-    }
+    assert_forced(run.events)
     assert processes_of(lab.mark, MARK) == []
 
 

@@ -12,9 +12,10 @@ from lab.locks import lacks_around, refuse_alone
 from lab.locks.cluster import slot_of
 from lab.run.request import RunRequest
 from lab.scenario.load import load_text
+from lab.servers import no_host_names
 from lab.substrates import choose, substrate
 from lab.substrates.base import Capability
-from lab.substrates.local.sharded import Row
+from lab.substrates.real.sharded import Row
 from lab.substrates.refusals import lacking
 from lab.tools import Missing, find
 
@@ -51,7 +52,7 @@ def test_what_a_node_says_of_another_one() -> None:
         Row.parse("d00 127.77.0.4:17203@17303, handshake - 0 0 0 disconnected")
 
 
-@pytest.mark.parametrize("name", ["docker", "sim", "virtual", "endpoints"])
+@pytest.mark.parametrize("name", ["sim", "virtual", "endpoints"])
 def test_a_substrate_without_redis_cluster_says_why(name: str) -> None:
     said = lacking(name, {Capability.REDIS_CLUSTER})
     assert said.startswith(f"{name} cannot run a Redis Cluster (")
@@ -69,6 +70,11 @@ def test_a_run_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="nodes of a Redis Cluster cannot remove keys from nodes: "):
         call(["run", str(file), "--on", "local", "--out", str(tmp_path / "run")])
     assert not (tmp_path / "run").exists()
+
+
+def test_which_servers_announce_no_names() -> None:
+    assert (no_host_names("Redis 6.2.14") or "").startswith("Redis 6.2.14 announces no host names")
+    assert [no_host_names(words) for words in ("Redis 7.0.15", "Valkey 8.1.8", "")] == [None, None, None]
 
 
 def test_a_server_that_announces_no_names_is_refused() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.servers import DEFAULT_SETTINGS, ServerSettings
+from lab.servers import DEFAULT_SETTINGS, ServerSettings, no_host_names
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -22,8 +22,6 @@ class _Docker:
     # What answers with errors runs in the lab's process, which containers can't reach.
     capabilities = frozenset(Capability) - {
         Capability.CUT_PEERS,
-        Capability.SENTINELS,
-        Capability.REDIS_CLUSTER,
         Capability.ONE_CONNECTION,
         Capability.ANSWER_ERRORS,
         Capability.STALL_DISKS,
@@ -59,9 +57,11 @@ class _Docker:
         wanted: str | None = None,
         settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> str | None:
-        from lab.substrates.docker.images import node_missing_reason, service_missing_reason
+        from lab.substrates.docker.images import node_missing_reason, server_in_image, service_missing_reason
 
         reason = _asked(lambda api: node_missing_reason(api, wanted))  # the store is one in any case
+        if reason is None and Capability.REDIS_CLUSTER in needed:
+            return no_host_names(_asked(lambda api: server_in_image(api, wanted)) or "")
         if reason is not None or service == "redis":
             return reason
         reason = _asked(lambda api: service_missing_reason(api, service))
@@ -71,6 +71,14 @@ class _Docker:
         return 24 + 2 * clients  # each is attached to, and has a log
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        if plan.sentinels is not None:
+            from lab.substrates.docker.sentinels import SentinelCluster
+
+            return SentinelCluster(plan, run_id, log_dir)
+        if plan.node_timeout_ms is not None:
+            from lab.substrates.docker.sharded import ShardedCluster
+
+            return ShardedCluster(plan, run_id, log_dir)
         from lab.substrates.docker.cluster import DockerCluster
 
         return DockerCluster(plan, run_id, log_dir)

@@ -25,7 +25,7 @@ from lab.substrates.docker.engine import (
     endpoint,
     innermost,
 )
-from lab.substrates.docker.topology import LABEL
+from lab.substrates.docker.topology import LABEL, PART_LABEL, PROXY
 from lab.substrates.run_files import Swept, boot_id, pid_namespace
 
 if TYPE_CHECKING:
@@ -138,18 +138,25 @@ def remove_run(api: APIClient, run_id: str, logs: Path | None = None) -> int:
     try:
         containers = api.containers(all=True, filters=mine)
         with ThreadPoolExecutor(_REMOVERS) as threads:
-            list(threads.map(remove, containers))
+            # Podman removes no container in whose network namespace another one is.
+            list(threads.map(remove, [one for one in containers if not _is_shared(one)]))
+            list(threads.map(remove, [one for one in containers if _is_shared(one)]))
         for network in api.networks(filters=mine):
             api.remove_network(network["Id"])
     except Exception as error:
+        seen = getattr(error, "explanation", None) or innermost(error)
         raise LabError(
-            f"the docker engine did not remove run {run_id}: {innermost(error)}", hint="lab down tries again"
+            f"the docker engine did not remove run {run_id}: {seen}", hint="lab down tries again"
         ) from error
     return len(containers)
 
 
+def _is_shared(container: dict[str, Any]) -> bool:
+    return str(container["Labels"].get(PART_LABEL, "")).startswith(PROXY)
+
+
 def _keep_log(api: APIClient, container: dict[str, Any], logs: Path) -> None:
-    part = str(container["Labels"].get("lock-lab.part", container["Id"][:12]))
+    part = str(container["Labels"].get(PART_LABEL, container["Id"][:12]))
     name = part if "-" in part or len(part) > 1 else f"node-{part}"
     path = logs / f"{name}.log"
     if not path.exists():

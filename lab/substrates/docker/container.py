@@ -7,18 +7,21 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.errors import UnknownOutcome
 from lab.substrates.docker.engine import Engine
-from lab.substrates.docker.topology import HARDENED, IN_MEMORY, LIMITS, LOGGING, Spec
+from lab.substrates.docker.topology import HARDENED, IN_MEMORY, LIMITS, LOGGING, PART_LABEL, Spec
 from lab.substrates.real.machine import tree
 
 if TYPE_CHECKING:
     from docker import APIClient
 
+STREAMS = 20
+"""How often the engine is asked at most, in one run, which containers have ended."""
 KILLED = 128
 """An exit code above this is that much plus the number of the signal that ended it."""
 
@@ -185,6 +188,7 @@ def create(
         **LIMITS,
         log_config=LogConfig(type=LOGGING["driver"], config=LOGGING["options"]),
         port_bindings=published,
+        extra_hosts=dict(spec.hosts),
     )
     made: dict[str, Any] = api.create_container(
         spec.image,
@@ -193,7 +197,7 @@ def create(
         user=spec.user or f"{os.getuid()}:{os.getgid()}",
         environment=dict(spec.environment),
         working_dir=spec.directory,
-        labels={**labels, "lock-lab.part": spec.name},
+        labels={**labels, PART_LABEL: spec.name},
         host_config=host,
         ports=list(ports),
         stdin_open=spec.talks,
@@ -209,15 +213,19 @@ def name_of(run_id: str, part: str) -> str:
 class Watch:
     """Hears from the engine which containers of a run have ended.
 
-    ``failed`` completes with a sentence when one ends that should not, or when the engine falls silent.
+    ``deaths`` asks the engine for what ended since a second of Unix time, and will end. ``failed`` completes
+    with a sentence when one ends that should not, or when the engine falls silent.
     """
 
-    def __init__(self, deaths: Any, failed: asyncio.Future[str]) -> None:
+    def __init__(self, deaths: Callable[[int], Any], failed: asyncio.Future[str]) -> None:
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._containers: dict[str, Container] = {}
         self._closed = False
-        self._stream = deaths
+        self._deaths = deaths
+        # Since a second ago: what happens before the engine has begun to tell is told as well.
+        self._since_s = int(time.time()) - 1
+        self._stream: Any = None
         threading.Thread(target=self._listen, daemon=True, name="docker-events").start()
 
     def add(self, container: Container) -> None:
@@ -231,15 +239,22 @@ class Watch:
             self._stream.close()
 
     def _listen(self) -> None:
+        told: set[tuple[str, int]] = set()
+        lost = "the docker engine fell silent"
         try:
-            for event in self._stream:
-                actor = event["Actor"]
-                code = int(actor["Attributes"].get("exitCode", "0"))
-                self._loop.call_soon_threadsafe(self._died, str(actor["ID"]), code)
+            # Podman ends the stream now and then; who asks again is told the rest.
+            for _ in range(STREAMS):
+                self._stream = self._deaths(self._since_s)
+                for event in self._stream:
+                    death = str(event["Actor"]["ID"]), int(event["timeNano"])
+                    if death not in told:
+                        told.add(death)
+                        code = int(event["Actor"]["Attributes"].get("exitCode", "0"))
+                        self._loop.call_soon_threadsafe(self._died, death[0], code)
+                if self._closed:
+                    return
         except Exception as error:  # noqa: BLE001 - however it ends, nobody watches any more
-            lost = f"the docker engine fell silent: {error}"
-        else:
-            lost = "the docker engine fell silent"
+            lost = f"{lost}: {error}"
         with contextlib.suppress(RuntimeError):  # the loop is closed: the run is over
             self._loop.call_soon_threadsafe(self._fail, lost)
 

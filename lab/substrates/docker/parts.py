@@ -104,8 +104,11 @@ class DockerNode(RedisNode[Container]):
     def _configure(self) -> None:
         """A container's command never changes, so what does is read from a file."""
         master = self._replicates
-        more = f"replicaof {master.host} {master.port}\n" if master is not None else ""
-        (self._disk.directory / MORE).write_text(more)
+        self._file.write_text(f"replicaof {master.host} {master.port}\n" if master is not None else "")
+
+    @property
+    def _file(self) -> Path:
+        return self._disk.directory / MORE
 
 
 class DockerClient(ProcessClient[Container]):

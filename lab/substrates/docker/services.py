@@ -19,7 +19,7 @@ from lab.substrates.base import Service
 from lab.substrates.docker import images
 from lab.substrates.docker.container import Container
 from lab.substrates.docker.engine import Engine
-from lab.substrates.docker.topology import ANYWHERE, DATA, PROXY, Mount, Spec, port_of
+from lab.substrates.docker.topology import ANYWHERE, DATA, LOOPBACK, PROXY, Mount, Spec, port_of
 from lab.substrates.local.services import IN_ORDER, JAVA, POSTGRES_USER, TICK_MS, ServiceNode
 from lab.substrates.real.machine import RealMachine
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from lab.substrates.local.processes import Child
 
-LOOPBACK: Final = "127.0.0.1"
 FIRST_PEER_PORT: Final = 7379
 """Two for each server, where it is reached by the others."""
 NOBODY: Final = 65534

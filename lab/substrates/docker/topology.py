@@ -5,11 +5,15 @@ their own, but share Toxiproxy's network namespace: a node that crashes then ref
 crashed process on a living machine does, while a container that takes its address with it would let them hang
 for seconds. Each client's container is on the network, and finds the links there. No port is published by a
 run: only this machine reaches the network. By hand (compose) they are, on loopback.
+
+Servers that announce names (Sentinel) tell everybody the same name and port, so each process has a Toxiproxy
+of its own, in whose network namespace it is. There every name leads to 127.0.0.1, where that Toxiproxy
+listens on the ports of all other servers; each link goes to the network namespace of the other one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,12 +27,19 @@ from lab.substrates.real.node import redis_arguments
 
 LABEL = "lock-lab.run"
 """On everything that a run makes; its value is the run's id."""
+PART_LABEL = "lock-lab.part"
+"""On each container: what it is in the run."""
 PROXY = "toxiproxy"
 API_PORT = 8474
 FIRST_NODE_PORT = 6379
 """The nodes' ports, one after the other, and the store's behind them: they share one network namespace."""
+FIRST_SENTINEL_PORT = 26379
+"""Likewise those of the Sentinels."""
+FIRST_BUS_PORT = 16379
+"""Likewise those of the nodes for the bus of a Redis Cluster."""
 
 ANYWHERE = "0.0.0.0"
+LOOPBACK = "127.0.0.1"
 DATA = PurePosixPath("/lock-lab/data")
 CLOCKS = PurePosixPath("/lock-lab/clocks")
 MORE = "more.conf"
@@ -51,7 +62,8 @@ class Mount:
 class Spec:
     """One container: what runs in it, and what it sees. Without ``shares`` it is on the run's network.
 
-    ``user`` is who runs it if that is not who runs the lab.
+    ``user`` is who runs it if that is not who runs the lab. ``hosts`` are names that lead to addresses, there
+    and in all that share its network namespace.
     """
 
     name: str
@@ -63,6 +75,7 @@ class Spec:
     talks: bool = False
     directory: str | None = None
     user: str | None = None
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
 
 def port_of(name: str, nodes: tuple[str, ...]) -> int:
@@ -70,10 +83,15 @@ def port_of(name: str, nodes: tuple[str, ...]) -> int:
     return FIRST_NODE_PORT + (len(nodes) if name == STORE else nodes.index(name))
 
 
-def proxy_spec() -> Spec:
-    """Toxiproxy, in whose network namespace the nodes are."""
+def proxy_spec(name: str = PROXY, local_names: Iterable[str] = ()) -> Spec:
+    """A Toxiproxy, in whose network namespace others are, and find these names at its own ports."""
     command = ("toxiproxy-server", "-host", ANYWHERE, "-port", str(API_PORT))
-    return Spec(PROXY, images.TOXIPROXY.name, command)
+    return Spec(name, images.TOXIPROXY.name, command, hosts=dict.fromkeys(local_names, LOOPBACK))
+
+
+def proxy_of(process: str) -> str:
+    """What the Toxiproxy is called that one process has of its own."""
+    return f"{PROXY}-{process}"
 
 
 def node_spec(
@@ -132,6 +150,18 @@ class NodeMounts:
 def clock_environment(clock: str) -> dict[str, str]:
     """What gives a process in a container the clock of that name."""
     return {"LD_PRELOAD": CLOCK_SHIM, CLOCK_VARIABLE: f"{CLOCKS}/{clock}"}
+
+
+def sentinel_spec(name: str, mounts: NodeMounts, image: str) -> Spec:
+    """A Sentinel; all that it is told is in its file, which it rewrites."""
+    return Spec(
+        name,
+        image,
+        ("redis-server", f"{DATA}/{MORE}", "--sentinel"),
+        mounts.environment(),
+        mounts.mounts(),
+        shares=proxy_of(name),
+    )
 
 
 def client_spec(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from lab import tools
-from lab.servers import DEFAULT_SETTINGS, Server, ServerSettings, is_image
+from lab.servers import DEFAULT_SETTINGS, ServerSettings, is_image, no_host_names
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
@@ -31,8 +31,6 @@ _PRELOADED: Final = frozenset(
     (Capability.NODE_CLOCKS, Capability.POWER_CUTS, Capability.SENTINELS, Capability.REDIS_CLUSTER)
 )
 """What a preload library is needed for."""
-HOST_NAMES_SINCE: Final = (7, 0)
-"""The version of Redis since which the nodes of a Redis Cluster announce host names."""
 
 
 class _Local:
@@ -67,10 +65,7 @@ class _Local:
             return None
         if found.static:
             return f"{found.no_preload}, so local cannot {' or '.join(preloaded)}"
-        server = Server.from_words(found.version)
-        if Capability.REDIS_CLUSTER in needed and server is not None and server.number < HOST_NAMES_SINCE:
-            return f"{server.words} announces no host names in a Redis Cluster: Redis 7.0 or later does"
-        return None
+        return no_host_names(found.version) if Capability.REDIS_CLUSTER in needed else None
 
     def open_files(self, nodes: int, clients: int) -> int:
         from lab.substrates.parts import PROBES_AT_ONCE

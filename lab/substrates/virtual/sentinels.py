@@ -22,7 +22,7 @@ from lab.substrates.base import STORE
 from lab.substrates.peers import PeerWay, links_between
 from lab.substrates.plan import ClusterPlan, SentinelPlan
 from lab.substrates.probe import echo
-from lab.substrates.sentinels import AskedSentinel, directives, host_name, pairs, pong
+from lab.substrates.sentinels import AskedSentinel, announced, directives, host_name, pairs, pong
 from lab.substrates.sim.network import Network
 from lab.substrates.virtual.cluster import VirtualCluster
 from lab.substrates.virtual.ends import Door
@@ -71,8 +71,7 @@ class NamedNode(VirtualNode):
     def _command(self) -> list[str]:
         program, *arguments = super()._command()
         self._file.touch()
-        announced = ["--replica-announce-ip", host_name(self.name), "--replica-announce-port", str(self.port)]
-        return [program, str(self._file), *arguments, *announced]
+        return [program, str(self._file), *arguments, *announced(self.name, self.port)]
 
     async def follow(self, master: Address, *, now: bool) -> None:
         """REPLICAOF, which is also written into its configuration file."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,10 +28,12 @@ from lab.substrates.docker.cleanup import (
     owner_labels,
     remove_run,
 )
-from lab.substrates.docker.container import in_words, is_ours
+from lab.substrates.docker.container import Container, Watch, in_words, is_ours
 
 if TYPE_CHECKING:
     from docker import APIClient
+
+    from lab.substrates.docker.engine import Engine
 
 
 def test_the_compose_files_are_what_the_topology_says() -> None:
@@ -140,6 +146,79 @@ def test_an_engine_that_dies_meanwhile_is_told_in_its_own_words(dies_at: str) ->
     with pytest.raises(LabError, match="did not remove run x: refused") as caught:
         remove_run(cast("APIClient", Dying()), "x")
     assert caught.value.hint == "lab down tries again"
+
+
+def test_a_network_namespace_is_removed_after_those_who_share_it() -> None:
+    parts = ["toxiproxy-alice", "toxiproxy", "A", "client-alice"]
+    left = list(parts)
+
+    class LikePodman:
+        def containers(self, **asked: object) -> list[Any]:
+            return [{"Id": part, "Labels": {topology.PART_LABEL: part}} for part in parts]
+
+        def networks(self, **asked: object) -> list[Any]:
+            return []
+
+        def remove_container(self, part: str, **asked: object) -> None:
+            if part.startswith(topology.PROXY) and not all(map(parts[:2].__contains__, left)):
+                raise RequestsConnectionError("it has dependent containers")
+            left.remove(part)
+
+    assert remove_run(cast("APIClient", LikePodman()), "x") == 4
+    assert left == []
+
+
+class Body(Container):
+    """A container that was started, of which nobody has to ask an engine."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(cast("Engine", None), topology.Spec(name, "", ()), name)
+        self.begin_life()
+
+    def begin_life(self) -> None:
+        self._end = asyncio.get_running_loop().create_future()
+
+    def tail(self, lines: int = 5) -> str:
+        return ""
+
+
+def death(name: str, at_ns: int, code: int = 137) -> dict[str, Any]:
+    return {"Actor": {"ID": name, "Attributes": {"exitCode": str(code)}}, "timeNano": at_ns}
+
+
+async def test_a_stream_of_deaths_that_ends_is_asked_for_again() -> None:
+    is_up_again, is_over = threading.Event(), threading.Event()
+    asked = itertools.count()
+
+    def deaths(since_s: int) -> Iterator[dict[str, Any]]:
+        if next(asked) == 0:
+            yield death("A", 5)
+            return
+        is_up_again.wait(30)
+        yield death("A", 5)
+        yield death("B", 3)
+        is_over.wait(30)
+
+    failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    watch = Watch(deaths, failed)
+    a, b = Body("A"), Body("B")
+    for body in (a, b):
+        body.expected_end = True
+        watch.add(body)
+    assert await asyncio.wait_for(a.ended(), 10) == 137
+    a.begin_life()
+    is_up_again.set()
+    assert await asyncio.wait_for(b.ended(), 10) == 137
+    assert a.running, "what is told again is its first death"
+    watch.close()
+    is_over.set()
+    assert not failed.done()
+
+
+async def test_an_engine_that_ends_every_stream_fell_silent() -> None:
+    failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    Watch(lambda since_s: iter(()), failed)
+    assert await asyncio.wait_for(failed, 10) == "the docker engine fell silent"
 
 
 def test_a_process_of_this_machine_is_no_container() -> None:
