@@ -78,12 +78,14 @@ def check(command: str, settings: list[str], progress: Callable[[str], None]) ->
         Interrupted: a signal ended it.
     """
     from lab.drivers.conformance import check_driver
-    from lab.locks import refuse_alone
+    from lab.locks import lacks_around, refuse_alone
     from lab.substrates.execute import execute
 
-    refuse_alone(command, "lab drivers check", hint=f"lab run sentinel-failover --lock {command} --on local")
-
-    return execute(check_driver(command, dict(map(_option, settings)), progress))
+    sentinels = lacks_around(command) is not None
+    if sentinels:
+        refuse_alone(command, "lab drivers check", "sentinels")
+    checking = check_driver(command, dict(map(_option, settings)), progress, sentinels=sentinels)
+    return execute(checking)
 
 
 def _about(name: str, on: str) -> str:

@@ -211,6 +211,7 @@ class Lab:
         seed: int = 0,
         nodes: int = 5,
         replicas: int = 0,
+        sentinels: int = 0,
         options: Mapping[str, str | int | float | bool] | None = None,
         repeat: int = 3,
         jobs: int | None = None,
@@ -227,6 +228,7 @@ class Lab:
             seed: of everything that is drawn.
             nodes: how many.
             replicas: how many the lock's one master has, in place of ``nodes``.
+            sentinels: how many watch that master, and promote a replica.
             options: of the lock.
             repeat: how often a driver's defects are run on real Redis.
             jobs: how many processes run schedules; the number of cores if absent.
@@ -247,7 +249,8 @@ class Lab:
 
         name = name_of(lock)
         chosen = tuple((options or {}).items())
-        more: dict[str, Any] = {"keys": key, "strict": strict, "schedules": schedules, "replicas": replicas}
+        more: dict[str, Any] = {"keys": key, "strict": strict, "schedules": schedules}
+        more |= {"replicas": replicas, "sentinels": sentinels}
         asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs, **more)
         below = self.out / examinations.directory_for(name, seed).name
         directory = below if out is None else self.cwd / out

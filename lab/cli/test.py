@@ -30,6 +30,10 @@ def examine_lock(
         int,
         typer.Option(min=0, max=4, help="How many replicas the one master has, in place of --nodes."),
     ] = 0,
+    sentinels: Annotated[
+        int,
+        typer.Option(min=0, max=5, help="How many Sentinels watch that master, and promote a replica."),
+    ] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="An option of the lock: node_timeout=100ms. Repeatable."),
@@ -86,6 +90,7 @@ def examine_lock(
         strict=strict,
         dask=dask or "",
         replicas=replicas,
+        sentinels=sentinels,
         schedules=schedules,
     )
     command = shlex.join(["lab", *sys.argv[1:]])

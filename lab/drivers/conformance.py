@@ -1,4 +1,4 @@
-"""Does a driver keep to the protocol? Asked of itself, and of five real nodes, which know who holds what.
+"""Does a driver keep to the protocol? Asked of itself, and of real nodes, which know who holds what.
 
 Two drivers are started, as two clients. What a *library* gets wrong is no concern here, except where nobody
 could tell it from a driver that makes things up: a lock that is said to be held must be there.
@@ -10,18 +10,19 @@ import asyncio
 import contextlib
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from lab.addresses import Address
 from lab.channel import NodeError
 from lab.drivers.environment import launch_of
 from lab.drivers.look import Look, Looker
 from lab.drivers.messages import ONE_OBJECT, DriverBroken, Extended, Failed, Granted, Hello
 from lab.drivers.process import DriverProcess, OptionValues
 from lab.errors import ExitCode, LabError
-from lab.substrates.plan import ClusterPlan
+from lab.substrates.plan import ClusterPlan, SentinelPlan
 
 TTL_MS: Final = 600_000
 """Longer than any check takes."""
@@ -36,6 +37,15 @@ long stack, others after it."""
 CANCEL_AFTER_S: Final = 0.2
 """How long an acquire may wait before it is cancelled."""
 NODES: Final = ("A", "B", "C", "D", "E")
+CLIENTS: Final = ("alice", "bob")
+WATCHED: Final = ClusterPlan(
+    ("A", "B"),
+    CLIENTS,
+    "none",
+    replicas={"B": "A"},
+    sentinels=SentinelPlan(("S1", "S2", "S3"), quorum=2, down_after_ms=60_000, failover_timeout_ms=60_000),
+)
+"""For a driver that asks Sentinels: a busy machine is to bring about no failover."""
 
 
 class Violation(Exception):
@@ -79,8 +89,12 @@ class Report:
         }
 
 
-async def check_driver(command: str, options: OptionValues, say: Callable[[str], None]) -> Report:
+async def check_driver(
+    command: str, options: OptionValues, say: Callable[[str], None], *, sentinels: bool = False
+) -> Report:
     """Check the driver that ``command`` means (as ``--lock`` does), telling each result in a line.
+
+    ``sentinels``: the nodes are a master and its replica, and Sentinels name the master.
 
     Raises:
         LabError: it cannot be started, or the nodes cannot.
@@ -88,7 +102,7 @@ async def check_driver(command: str, options: OptionValues, say: Callable[[str],
     words = launch_of(command)
     report = Report(command)
     with tempfile.TemporaryFile() as log:
-        await _check(words, options, say, report, log.fileno())
+        await _check(words, options, say, report, log.fileno(), sentinels=sentinels)
         if report.exit_code != ExitCode.EXPECTED:
             log.seek(0)
             for line in shown_of_log(log.read().decode(errors="replace").splitlines()):
@@ -105,11 +119,20 @@ def shown_of_log(lines: Sequence[str]) -> list[str]:
 
 
 async def _check(
-    words: Sequence[str], options: OptionValues, say: Callable[[str], None], report: Report, log: int
+    words: Sequence[str],
+    options: OptionValues,
+    say: Callable[[str], None],
+    report: Report,
+    log: int,
+    *,
+    sentinels: bool,
 ) -> None:
-    async with _nodes() as looker:
-        alice, bob = DriverProcess(words, own_group=True), DriverProcess(words, own_group=True)
-        checks = Checks(alice, bob, looker, options)
+    async with _servers(sentinels=sentinels) as servers:
+        alice, bob = (
+            DriverProcess(words, own_group=True, environment=servers.environments.get(name))
+            for name in CLIENTS
+        )
+        checks = Checks(alice, bob, servers, options)
         try:
             await alice.start(errors_to=log)
             await bob.start(errors_to=log)
@@ -142,33 +165,61 @@ def _in_words(result: Result) -> str:
     return f"{result.outcome:<8}  {result.title}" + (f": {detail}" if detail else "")
 
 
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What drivers are shown: who looks at the nodes, and by client its Sentinels and its environment."""
+
+    looker: Looker
+    nodes: Sequence[str]
+    sentinels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
 @contextlib.asynccontextmanager
-async def _nodes() -> AsyncIterator[Looker]:
-    """Five nodes of Redis, as a run has them, and who looks at them."""
+async def _servers(*, sentinels: bool) -> AsyncIterator[Servers]:
+    """Nodes of Redis, as a run has them: five, or a master with its replica and Sentinels."""
     from lab.substrates.local.cluster import LocalCluster
+    from lab.substrates.local.sentinels import SentinelCluster
 
     with tempfile.TemporaryDirectory(prefix="lock-lab-check-") as logs:
-        plan = ClusterPlan(NODES, (), "none")
-        cluster = LocalCluster(plan, f"check-{secrets.token_hex(4)}", Path(logs))
+        run_id = f"check-{secrets.token_hex(4)}"
+        cluster = (
+            SentinelCluster(WATCHED, run_id, Path(logs))
+            if sentinels
+            else LocalCluster(ClusterPlan(NODES, (), "none"), run_id, Path(logs))
+        )
         try:
             await cluster.up()
-            looker = Looker([node.address for node in cluster.nodes.values()])
+            asked = [node.address for node in cluster.nodes.values()][: 1 if sentinels else None]
+            looker = Looker(asked)  # a replica has what its master has a moment later
             try:
-                yield looker
+                yield Servers(
+                    looker,
+                    _words(asked),
+                    {
+                        name: _words(cluster.link(name, one).address for one in cluster.sentinels)
+                        for name in cluster.clients
+                    },
+                    {name: client.environment for name, client in cluster.clients.items()},
+                )
             finally:
                 await looker.close()
         finally:
             await cluster.down()
 
 
+def _words(addresses: Iterable[Address]) -> list[str]:
+    return [f"{each.host}:{each.port}" for each in addresses]
+
+
 class Checks:
     """The checks, in the order in which they build on each other."""
 
     def __init__(
-        self, alice: DriverProcess, bob: DriverProcess, looker: Looker, options: Mapping[str, Any]
+        self, alice: DriverProcess, bob: DriverProcess, servers: Servers, options: Mapping[str, Any]
     ) -> None:
         self._alice, self._bob = alice, bob
-        self._looker = looker
+        self._servers = servers
         self._options = options
         self._key = f"check-{secrets.token_hex(4)}"
         self._hello: Hello | None = None
@@ -180,7 +231,7 @@ class Checks:
         """What is checked, in words, and how."""
         return [
             ("says hello, with its library, version and capabilities", self.hello),
-            ("opens five nodes", self.open),
+            ("opens its nodes", self.open),
             ("gets a free lock, which then lies on the nodes", self.acquire),
             ("a second client does not get it meanwhile", self.excluded),
             ("answers the clock while other commands are pending", self.clock),
@@ -207,10 +258,13 @@ class Checks:
 
     async def open(self) -> str:
         """Both are shown the same nodes."""
-        nodes = [f"{node.host}:{node.port}" for node in self._looker.nodes]
-        await self._alice.open("alice", nodes, self._options)
-        await self._bob.open("bob", nodes, self._options)
+        for name, driver in zip(CLIENTS, (self._alice, self._bob), strict=True):
+            await self._open(driver, name, self._options)
         return ""
+
+    async def _open(self, driver: DriverProcess, client: str, options: Mapping[str, Any]) -> None:
+        servers = self._servers
+        await driver.open(client, servers.nodes, options, servers.sentinels.get(client, ()))
 
     async def acquire(self) -> str:
         """Nobody has it yet, so it must work; and then it must be there."""
@@ -396,8 +450,7 @@ class Checks:
     async def _open_anew(self, options: Mapping[str, Any]) -> None:
         """Open it again, and let it take the lock and give it back, twice."""
         await self._alice.hello(options)
-        nodes = [f"{node.host}:{node.port}" for node in self._looker.nodes]
-        await self._alice.open("alice", nodes, options)
+        await self._open(self._alice, CLIENTS[0], options)
         for _ in range(2):
             answer = await self._alice.acquire(self._key, TTL_MS, ANSWER_S)
             if isinstance(answer, Failed):
@@ -420,7 +473,7 @@ class Checks:
 
     async def _looks(self) -> list[Look]:
         try:
-            return await self._looker.look(self._node_key)
+            return await self._servers.looker.look(self._node_key)
         except NodeError as error:
             raise LabError(f"a node did not show its key: {error}") from error
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients
+from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients, class_of_sentinel
 
 T = TypeVar("T")
 OPTIONS_OF_CLIENTS: Final = ("socket_timeout", "socket_connect_timeout", "retries")
@@ -75,15 +75,32 @@ class Session:
         nodes: the hosts and ports of the nodes.
         options: those of the lock, and of its client.
         owner: the client's name.
+        sentinels: the hosts and ports of the Sentinels, where there are some: they name the node that a
+            lock uses which is given its client.
+        service: by which name they know it.
     """
 
     def __init__(
-        self, shape: Shape, nodes: Sequence[tuple[str, int]], options: Mapping[str, Any], owner: str
+        self,
+        shape: Shape,
+        nodes: Sequence[tuple[str, int]],
+        options: Mapping[str, Any],
+        owner: str,
+        sentinels: Sequence[tuple[str, int]] = (),
+        service: str = "",
     ) -> None:
         self._shape, self._nodes, self._options, self._owner = shape, nodes, options, owner
-        make = client_maker(shape, options)
-        self.clients = [make(host, port) for host, port in nodes]
-        _stand_in(shape, len(nodes))
+        self._sentinels, self._service = sentinels, service
+        self._sentinel: Any = None
+        """The client library's ``Sentinel``, if the lock can use one."""
+        if sentinels and without_master(shape) is None:
+            kind = class_of_sentinel(shape.library, is_async=shape.is_async)
+            self._sentinel = kind(list(sentinels), **_of_client(shape, options))
+            self.clients = [self._sentinel.master_for(service)]
+        else:
+            make = client_maker(shape, options)
+            self.clients = [make(host, port) for host, port in nodes]
+        _stand_in(shape, len(self.clients))
         _guard()
         self._one: Any = None
         """The object of a lock that is told the key when it is acquired."""
@@ -173,13 +190,14 @@ class Session:
             return bool(await _result(found()))
 
     def reaches(self, address: object) -> bool:
-        """Whether a socket may be connected there: to a node, or where a name of a node may lead."""
+        """Whether a socket may be connected there: to a node or Sentinel, or where a node's name may lead."""
         places = [address[:2]] if isinstance(address, tuple) else []
-        return any(place == node or not node[0][:1].isdigit() for place in places for node in self._nodes)
+        known = (*self._nodes, *self._sentinels)
+        return any(place == node or not node[0][:1].isdigit() for place in places for node in known)
 
     async def close(self) -> None:
         """Close the clients."""
-        for each in self.clients:
+        for each in (*self.clients, *(self._sentinel.sentinels if self._sentinel is not None else ())):
             close = getattr(each, "aclose", None) or getattr(each, "close", None)
             if close is not None:
                 await _result(close())
@@ -235,6 +253,10 @@ class Session:
                 return host
             case "port":
                 return port
+            case "sentinel":
+                return self._sentinel
+            case "service":
+                return self._service
             case "ttl_s":
                 return given["ttl_ms"] // 1000
             case "ttl_timedelta":
@@ -251,14 +273,30 @@ def client_maker(shape: Shape, options: Mapping[str, Any]) -> Callable[[str, int
         module, _, name = shape.settings.client.partition(":")
         own: Callable[[str, int], Any] = getattr(importlib.import_module(module), name)
         return own
-    named = {name: options[name] for name in OPTIONS_OF_CLIENTS[:2] if name in options}
-    part = ".asyncio" if shape.is_async else ""
+    named = _of_client(shape, options)
+    kind = class_of_clients(shape.library, is_async=shape.is_async)
+    return lambda host, port: kind(host=host, port=port, **named)
+
+
+def without_master(shape: Shape) -> str | None:
+    """Why a lock cannot be given a client of the master that Sentinels name; None: it can."""
+    if shape.settings.client:
+        return "gets its client from a function that takes one host and one port"
+    roles = shape.made.roles() if shape.made is not None else set()
+    if given := sorted(roles & {"clients", "url", "urls", "host"}):
+        return f"is given {given[0]}, not a client"
+    return None
+
+
+def _of_client(shape: Shape, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the lock's client is told besides where it connects."""
+    named: dict[str, Any] = {name: options[name] for name in OPTIONS_OF_CLIENTS[:2] if name in options}
     if "retries" in options:
+        part = ".asyncio" if shape.is_async else ""
         retry = importlib.import_module(f"{shape.library}{part}.retry").Retry
         backoff = importlib.import_module(f"{shape.library}.backoff").NoBackoff
         named["retry"] = retry(backoff(), options["retries"])
-    kind = class_of_clients(shape.library, is_async=shape.is_async)
-    return lambda host, port: kind(host=host, port=port, decode_responses=shape.decodes, **named)
+    return {"decode_responses": shape.decodes, **named}
 
 
 def now(work: Coroutine[Any, Any, T]) -> T:

@@ -49,6 +49,7 @@ class DriverProcess:
         command: its words; started without a shell, in the current directory.
         on_lost: is told the lease of which the library said that it is lost.
         own_group: whether it gets a process group of its own, for a driver that belongs to no client.
+        environment: what is added to the environment of this process.
     """
 
     def __init__(
@@ -57,11 +58,12 @@ class DriverProcess:
         *,
         on_lost: Callable[[str], None] = lambda lease: None,
         own_group: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = " ".join(command)
         self._command = command
         self._on_lost = on_lost
-        self._own_group = own_group
+        self._own_group, self._environment = own_group, environment or {}
         self._run_id = f"driver-{uuid.uuid4().hex}" if own_group else None
         self._process: asyncio.subprocess.Process | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -97,7 +99,9 @@ class DriverProcess:
                 stderr=errors_to,
                 limit=LINE_BYTES_MAX,
                 start_new_session=self._own_group,
-                env=None if self._run_id is None else {**os.environ, RUN_VARIABLE: self._run_id},
+                env=None
+                if self._run_id is None
+                else {**os.environ, **self._environment, RUN_VARIABLE: self._run_id},
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -33,6 +33,8 @@ Role = Literal[
     "urls",
     "host",
     "port",
+    "sentinel",
+    "service",
     "key",
     "ttl_s",
     "ttl_ms",
@@ -42,7 +44,8 @@ Role = Literal[
     "body",
     "ttl",
 ]
-"""What a parameter is given. ``ttl``: a TTL whose unit is not known."""
+"""What a parameter is given. ``sentinel``: the client library's ``Sentinel``, which names the master by a
+``service``; ``ttl``: a TTL whose unit is not known."""
 ROLES: Final[tuple[Role, ...]] = tuple(each for each in get_args(Role) if each != "ttl")
 """Those that can be said of a parameter."""
 Style = Literal["object", "context manager", "two functions", "function", "decorator"]
@@ -59,6 +62,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
         "url": "url redisurl uri redisuri dsn connectionstring valkeyurl",
         "host": "host hostname redishost",
         "port": "port redisport",
+        "sentinel": "sentinel sentinelclient redissentinel",
+        "service": "service servicename mastername mastergroup mastergroupname sentinelservice",
         "key": "key name resource lockname lockkey resourcename resourceid resourcekey keyname rediskey lock "
         "job jobname task taskname entity lockid",
         "owner": "owner ownerid holder holderid clientid workerid instanceid nodeid identity processid",
@@ -213,6 +218,11 @@ class Shape(NamedTuple):
         """Whether its TTL is counted in whole seconds."""
         uses = [use for use in (self.made, self.acquire, self.extend) if use is not None]
         return any("ttl_s" in use.roles() for use in uses)
+
+    @property
+    def asks(self) -> str:
+        """What tells it which node to use: "sentinels", or nothing."""
+        return "sentinels" if any("sentinel" in use.roles() for use in self._uses()) else ""
 
     def words(self) -> str:
         """How it is used, in one line."""
@@ -504,6 +514,8 @@ class _Look:
         if unit is not None or plain in TTL or (plain in ("timeout", "additionaltime") and not waits):
             return self._ttl(parameter, unit)
         annotation = str(parameter.annotation)
+        if "Sentinel" in annotation:
+            return "sentinel"
         if "Redis" in annotation or "Valkey" in annotation:
             several = any(
                 word in annotation for word in ("list", "List", "Sequence", "Iterable", "tuple", "set")
@@ -607,7 +619,7 @@ class _Look:
         places = {f"{library}{part}" for library in ("redis", "valkey")}
         for one in vars(self._home).values():
             place = one.__name__ if isinstance(one, ModuleType) else getattr(one, "__module__", None) or ""
-            inside = str(place).removesuffix(".client").removesuffix(".lock")
+            inside = str(place).removesuffix(".client").removesuffix(".lock").removesuffix(".sentinel")
             if inside in places:
                 return True
         return False
@@ -702,7 +714,7 @@ class _Look:
             return self._name
 
 
-_REACHES: Final = frozenset(("client", "clients", "url", "urls", "host"))
+_REACHES: Final = frozenset(("client", "clients", "url", "urls", "host", "sentinel"))
 """What a lock is given to reach its nodes."""
 
 
@@ -801,6 +813,11 @@ def class_of_clients(library: Library, *, is_async: bool) -> Any:
     return module.Redis if library == "redis" else module.Valkey
 
 
+def class_of_sentinel(library: Library, *, is_async: bool) -> Any:
+    """The class of the client library that asks Sentinels."""
+    return importlib.import_module(f"{library}{'.asyncio' if is_async else ''}.sentinel").Sentinel
+
+
 def _sample(target: Any, made: Use, library: Library, is_async: bool) -> Any:
     """What a function makes of a client that is connected to nothing: called once, to see what that is."""
     host, port = NOWHERE
@@ -808,6 +825,7 @@ def _sample(target: Any, made: Use, library: Library, is_async: bool) -> Any:
     url = f"{library}://{host}:{port}"
     values: dict[str, Any] = dict.fromkeys(("key", "owner", "token"), "look")
     values |= {"client": client, "clients": [client], "url": url, "urls": [url], "host": host, "port": port}
+    values |= {"sentinel": class_of_sentinel(library, is_async=is_async)([NOWHERE]), "service": "look"}
     values |= {"ttl_s": 10, "ttl_ms": 10_000, "ttl_timedelta": timedelta(seconds=10)}
     found = target(**{each.name: values[each.role] for each in made.parameters})
     if inspect.isawaitable(found):

@@ -13,7 +13,9 @@ from random import Random
 from typing import Any, Final
 
 from lab.drivers import is_driver
+from lab.drivers.ordinary import without_master
 from lab.drivers.place import check_servers_of_replays, servers_of_trials
+from lab.drivers.shapes import shape_of
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, NotModelled, UnknownOutcome
 from lab.examine.arrange import arranged
@@ -49,7 +51,10 @@ LAG: Final = 32
 
 
 OF_COMMAND_LINE: Final = {
-    **{name: f"--{name}" for name in ("nodes", "replicas", "schedules", "repeat", "jobs", "server", "dask")},
+    **{
+        name: f"--{name}"
+        for name in ("nodes", "replicas", "sentinels", "schedules", "repeat", "jobs", "server", "dask")
+    },
     "keys": "--key",
     "strict": "--strict",
 }
@@ -80,6 +85,8 @@ class Asked:
     """The scheduler of a Dask cluster that runs trials, beside this process."""
     replicas: int = 0
     """How many replicas the lock's one master has; 0: nodes are independent."""
+    sentinels: int = 0
+    """How many Sentinels watch that master, and promote one of its replicas."""
     schedules: int | None = None
     """How many schedules are tried at most; the same ones however fast the machine is."""
 
@@ -123,9 +130,11 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     refuse_alone(
         asked.lock,
         "lab test",
-        hint="`lab test --replicas 2` examines a lock that asks the nodes themselves which of them is the "
-        "master (ROLE), with a failover at each of its requests",
+        "sentinels" if asked.sentinels else "",
+        hint=f"`lab test {asked.lock} --replicas 2 --sentinels 3` examines a lock that asks Sentinels, and "
+        "with --replicas 2 alone one that asks the nodes themselves which of them is the master (ROLE)",
     )
+    _check_sentinels(asked)
     lock_class(asked.lock)
     options = {**options_for(asked.lock), **dict(asked.options)}
     notes = partial(noted, asked.lock)
@@ -137,7 +146,9 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         except OutOfTime:
             profile = Profile(Kind(False))
         if asked.replicas:
-            profile.kind = dataclasses.replace(profile.kind, quorum=False, replicated=True)
+            profile.kind = dataclasses.replace(
+                profile.kind, quorum=False, replicated=True, watched=asked.sentinels > 0
+            )
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         setting = _setting_for(asked, profile, options)
@@ -167,6 +178,24 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         return _examined(asked, profile, examination, code, budget, interrupted)
 
 
+def _check_sentinels(asked: Asked) -> None:
+    """Raises ``LabError``: there is nothing that Sentinels could promote, or nobody could ask them."""
+    if asked.sentinels and not asked.replicas:
+        raise LabError(
+            f"--sentinels {asked.sentinels} without a replica that they could promote",
+            where="--sentinels",
+            expected="--replicas as well",
+            hint=f"lab test {asked.lock} --replicas 2 --sentinels {asked.sentinels}",
+        )
+    shape = shape_of(asked.lock) if asked.sentinels else None
+    if shape is not None and (why := without_master(shape)) is not None:
+        raise LabError(
+            f"the lock {asked.lock} {why}",
+            where="--sentinels",
+            expected="a lock that is given its client: Sentinel(…).master_for(…) is passed to it",
+        )
+
+
 def _run(examination: Examination, setting: Setting, profile: Profile, random: Random) -> None:
     """The directed part, the other finite ones, then drawn schedules and pairs of faults in turns.
 
@@ -184,6 +213,8 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
             "whether the lock is served after a failover: without the old master one of two nodes is up, and "
             "no majority; --replicas 2 tries that"
         )
+    if setting.sentinels:
+        profile.not_tried.append("a Sentinel that dies, stands still or is cut off from the other Sentinels")
     finite = parts(setting, profile, programs, random, reentrant=reentrant)
     if reentrant:
         finite = chain([again(setting, counted=counts(setting))], finite)
@@ -310,7 +341,12 @@ def _programs(profile: Profile, *, reentrant: bool) -> tuple[Program, ...]:
 
 def _setting(asked: Asked, options: dict[str, OptionValue]) -> Setting:
     """The setting in which a lock is asked what it is. A lock on a master with replicas uses that alone."""
-    places = {"nodes": asked.replicas + 1, "uses": 1, "replicated": True}
+    places = {
+        "nodes": asked.replicas + 1,
+        "uses": 1,
+        "replicated": True,
+        "sentinels": asked.sentinels,
+    }
     own: dict[str, Any] = places if asked.replicas else {"nodes": asked.nodes}
     return Setting(asked.lock, options, server=asked.server, keys=asked.keys, **own)
 

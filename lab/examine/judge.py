@@ -14,12 +14,17 @@ from lab.examine.kinds import client_repeats, limits_its_tries
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.delay import Delay
+from lab.faults.down import DownFault
 from lab.faults.drift import Drift
+from lab.faults.failover import Failover
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump
+from lab.faults.links import LinkFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
 from lab.faults.promote import Promote
+from lab.faults.stall_disk import StallDisk
+from lab.scenario.tracks import Timed
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import ZERO_NS, Outcome, is_unattended
 from lab.search.suspicion import named, suspected
@@ -185,4 +190,15 @@ def labels(trial: Trial) -> frozenset[str]:
             is_a(fault, PowerCut) and trial.persistence != "aof-always"
         ):
             found.add("a node forgets")
+        if trial.sentinels and hits_servers(fault):
+            found.add("a replica becomes the master")
     return frozenset(found)
+
+
+def hits_servers(fault: Timed) -> bool:
+    """Whether Sentinels may promote a replica on account of it.
+
+    A crash of a moment can be enough: a Sentinel tries to connect again once a second.
+    """
+    of_client = bool(client_of(fault))
+    return is_a(fault, DownFault, Failover, StallDisk) or (not of_client and is_a(fault, Pause, LinkFault))

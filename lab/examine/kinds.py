@@ -49,7 +49,7 @@ class Kind:
     knows its token. ``sequential``: it asks one node after the other. ``observed``: its node lets no key
     expire; who wants the lock watches its record for a lease. ``states_validity``: it says for how long a
     lease is good; else its user has to look at a clock. ``replicated``: its node is a master with replicas,
-    one of which may take its place.
+    one of which may take its place. ``watched``: Sentinels name the master, and promote a replica.
     """
 
     quorum: bool
@@ -59,12 +59,13 @@ class Kind:
     observed: bool = False
     states_validity: bool = True
     replicated: bool = False
+    watched: bool = False
 
     @property
     def reference(self) -> str:
         """The lock of the lab that is right for this kind."""
         if self.replicated:
-            return "failover"
+            return "sentinel" if self.watched else "failover"
         if not self.quorum:
             return "observed-lease" if self.observed else "single"
         if self.fenced:
@@ -87,6 +88,7 @@ class Kind:
     def words(self) -> str:
         """What it is, in words."""
         one = "a lock on a master that has replicas" if self.replicated else "a lock on one node"
+        one = "a lock on the master that Sentinels name" if self.watched else one
         base = "a lock on a majority of independent nodes" if self.quorum else one
         extras = [
             *(["with fencing tokens"] if self.fenced else []),

@@ -139,9 +139,10 @@ def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str, str]]:
     for event in outcome.events:
         if event["process"] == "nemesis" and event["type"] == "invoke":
             begun = event.get("heals")
-            fault = of[begun or event["fault_id"]]
-            words = (
-                f"end of the fault: {fault_of(fault).clause}" if begun else f"fault: {fault_of(fault).clause}"
-            )
+            fault = of.get(begun or event["fault_id"])
+            if fault is None:
+                words = f"the Sentinels promote {listed(event['targets'])}"
+            else:
+                words = f"{'end of the fault' if begun else 'fault'}: {fault_of(fault).clause}"
             lines.append((event["time_ns"], evidence.at(event["time_ns"]), words))
     return lines

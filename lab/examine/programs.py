@@ -164,6 +164,8 @@ class Setting:
     """Whether no node knows the end of a lease: who wants the lock watches its record."""
     replicated: bool = False
     """Whether the first node is a master, and all others are its replicas."""
+    sentinels: int = 0
+    """How many Sentinels watch that master."""
     can: frozenset[str] = frozenset(("cancel", "tasks", "close"))
     """What a client can do beside acquire, extend and release; a driver says it, and has no ``close``."""
 
@@ -207,6 +209,7 @@ class Setting:
             uses=self.uses,
             observed=self.observed,
             replicated=self.replicated,
+            sentinels=self.sentinels,
             seed=seed,
             horizon_ns=7 * self.ttl_ns + 8 * S_NS,
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,

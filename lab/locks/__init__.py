@@ -210,6 +210,8 @@ def lacks_around(name: str, around: str = "") -> tuple[str, str, str] | None:
         # By its name: a client in a container is given a command line, and has no registry.
         registry = importlib.import_module("lab.drivers.registry")
         needed = str(registry.row(name.removeprefix(PREFIX)).asks)
+    elif (shape := shape_of(name)) is not None:
+        needed = shape.asks
     else:
         needed = getattr(lock_class(name), "asks", "")
     return None if needed in ("", around) else _AROUND[needed]

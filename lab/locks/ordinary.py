@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from lab.addresses import Address
+from lab.addresses import SENTINEL_SERVICE, Address
 from lab.drivers import ordinary
 from lab.drivers.shapes import Shape
 from lab.locks.base import (
@@ -52,6 +52,7 @@ class OrdinaryLock:
 
     def __init__(self, nodes: Sequence[Address], options: Options, around: Surroundings, owner: str) -> None:
         self._nodes = [(node.host, node.port) for node in nodes]
+        self._sentinels = [(sentinel.host, sentinel.port) for sentinel in around.sentinels]
         self._options, self._owner, self._clock_ns = options, owner, around.clock_ns
         self._session: ordinary.Session | None = None
 
@@ -87,7 +88,9 @@ class OrdinaryLock:
 
     async def open(self) -> None:
         """Make its clients, which connect with their first command."""
-        self._session = ordinary.Session(self.shape, self._nodes, self._options, self._owner)
+        self._session = ordinary.Session(
+            self.shape, self._nodes, self._options, self._owner, self._sentinels, SENTINEL_SERVICE
+        )
 
     async def close(self) -> None:
         """Close its clients."""

@@ -60,10 +60,12 @@ MARK = "look-"
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """The observed key of a node: whether it is there, and how many nanoseconds it has left."""
+    """The observed key of a node: whether it is there, its nanoseconds left, and what it holds."""
 
     there: bool
     left_ns: int | None = None
+    holds: str | None = None
+    """A token, or the fields of a hash; of other kinds it is not known."""
 
 
 class NodeWatch:
@@ -177,7 +179,7 @@ class NodeWatch:
             },
         )
         self.token = token
-        return KeyState(token is not None, left_ns)
+        return KeyState(token is not None, left_ns, token)
 
     async def _look(self, number: int) -> tuple[Any, Any]:
         """What the node answers to GET and PTTL. Raises ``NodeError``.
@@ -204,14 +206,18 @@ class NodeWatch:
         return value, left_ms
 
     async def _observe_other_type(self) -> KeyState | None:
-        """Whether a key is there that is no string: whose it is, it does not say."""
+        """Whether a key is there that is no string, and of a hash what it holds: whose it is, none says."""
         try:
             async with asyncio.timeout(OBSERVE_TIMEOUT_S):
                 left_ms = await self._channel.call("PTTL", self._node_key)
+                kind = await self._channel.call("TYPE", self._node_key)
+                is_hash = kind in ("hash", b"hash")
+                fields = await self._channel.call("HGETALL", self._node_key) if is_hash else None
         except (TimeoutError, NodeError):
             return None
         left = int(left_ms) if isinstance(left_ms, int) else -1
-        return KeyState(left != MISSING, left * 1_000_000 if left >= 0 else None)
+        holds = None if fields is None else repr(sorted(zip(fields[::2], fields[1::2], strict=True)))
+        return KeyState(left != MISSING, left * 1_000_000 if left >= 0 else None, holds)
 
     def _record(self, f: str, time_ns: int | None, **fields: Any) -> None:
         if not self._monitored:  # between two looks anything may have happened, so they show no presence
@@ -360,9 +366,8 @@ class Observer:
 
     async def token(self, node: str) -> str | None:
         """Observe the key on a node; return its value, None if it is not there."""
-        watch = self.watches[node]
-        state = await watch.observe()
-        return watch.token if state is not None and state.there else None
+        state = await self.watches[node].observe()
+        return state.holds if state is not None and state.there else None
 
     async def until_watching(self, nodes: Iterable[str], timeout_s: float) -> bool:
         """Wait until all of these that are watched show their commands (again); False: not in time."""

@@ -345,8 +345,6 @@ def needed_of(scenario: Scenario) -> frozenset[Capability]:
     copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
     if scenario.cluster.sentinels:
         copies.add(Capability.SENTINELS)
-        if driver:
-            copies.add(Capability.NAMES_IN_DRIVERS)
     if scenario.cluster.sharded:
         copies.add(Capability.REDIS_CLUSTER)
     apart = any(isinstance(step, LinkStep) and step.node for step in scenario.every_step)

@@ -36,6 +36,7 @@ class ClientContext:
         lock: its class.
         client: its name.
         nodes: how this client reaches the nodes.
+        sentinels: how it reaches the Sentinels, where there are some.
         store: how it reaches the store.
         sink: where its operations are recorded.
         clock_ns: the client's monotonic clock.
@@ -61,6 +62,7 @@ class ClientContext:
     failures: list[Failure]
     knows_key: Callable[[str, int, tuple[str, ...]], None]
     guard: Callable[[Lock, str, Callable[[], int], list[Failure]], Guarded] = Guarded
+    sentinels: Sequence[Address] = ()
 
 
 class Actor:
@@ -138,7 +140,12 @@ def equip(context: ClientContext) -> tuple[Lock, Callable[..., Worker]]:
     trial, clock_ns, entropy = context.trial, context.clock_ns, context.entropy
     points = Points()
     around = Surroundings(
-        clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at, channel=context.channel
+        clock_ns,
+        lambda: f"{entropy.getrandbits(160):040x}",
+        entropy,
+        points.at,
+        channel=context.channel,
+        sentinels=tuple(context.sentinels),
     )
     own = context.lock.build(context.nodes, trial.options, around, context.client)
     lock: Any = context.guard(own, context.client, context.record_clock_ns, context.failures)

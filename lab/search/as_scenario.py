@@ -26,7 +26,7 @@ from lab.search.minimise import descend, once
 from lab.search.plainer_tracks import fits
 from lab.search.runner import WIRES, Wire, run_trial
 from lab.search.suspicion import named
-from lab.search.trial import KEY, Track, Trial
+from lab.search.trial import KEY, PROMOTED_WITHIN_NS, Track, Trial
 
 MARGIN_NS: Final = 2 * UNITS_NS["s"]
 SEEDS: Final = (1, -1)
@@ -108,8 +108,12 @@ def _violated(trial: Trial, finding: str, wire: Wire) -> str | None:
 
 
 def _enough_ns(trial: Trial, finding: str) -> int:
-    """For how long a client has to ask in vain: operations do not always last as long as in the trial."""
-    return trial.unavailable_ns + MARGIN_NS + (2 * trial.longest_ttl_ns if finding == LEAK else 0)
+    """For how long a client has to ask in vain: operations do not always last as long as in the trial.
+
+    Where Sentinels promote a replica it counts from then on, which may come late on a busy machine.
+    """
+    late_ns = MARGIN_NS + (PROMOTED_WITHIN_NS if trial.sentinels else 0)
+    return trial.unavailable_ns + late_ns + (2 * trial.longest_ttl_ns if finding == LEAK else 0)
 
 
 def _shortest(trial: Trial, shows: Shows, enough_ns: int) -> Trial:
@@ -221,6 +225,7 @@ def _scenario(
             "persistence": trial.persistence,
             **({"server": trial.server} if trial.server else {}),
             **({"replicas": trial.replicas} if trial.replicated else {}),
+            **_sentinels(trial),
             **({"config": dict(trial.config)} if trial.config else {}),
         },
         "lock": {
@@ -243,6 +248,19 @@ def _scenario(
     if trial.asks_for_long and violated == "fault_tolerance":
         data["unavailable_after"] = format_duration(trial.unavailable_ns)
     return Scenario.model_validate(data)
+
+
+def _sentinels(trial: Trial) -> dict[str, Any]:
+    """What the scenario says of them."""
+    plan = trial.watched_by
+    if plan is None:
+        return {}
+    return {
+        "sentinels": len(plan.names),
+        "quorum": plan.quorum,
+        "down_after": f"{plan.down_after_ms}ms",
+        "failover_timeout": f"{plan.failover_timeout_ms}ms",
+    }
 
 
 def text_of(scenario: Scenario) -> str:

@@ -20,6 +20,7 @@ from lab.scenario.problems import Loc
 from lab.scenario.steps import Acquire, Check, Extend, Operation, Read, Release, Write
 from lab.scenario.tracks import Timed, misfits
 from lab.scenario.triggers import Trigger, after
+from lab.scenario.types import SENTINEL_NAMES
 from lab.search.faults import in_machines
 from lab.search.trial import Round, Track, Trial
 
@@ -66,7 +67,8 @@ def unfit(trial: Trial) -> Iterator[tuple[Loc, PydanticCustomError]]:
 
     A fault of the short form may wait for what does not come.
     """
-    for loc, error, _ in misfits(tracks_of(trial), tuple(trial.clients), trial.node_names):
+    servers = (*trial.node_names, *SENTINEL_NAMES[: trial.sentinels])
+    for loc, error, _ in misfits(tracks_of(trial), tuple(trial.clients), servers):
         if loc[0] in trial.tracks:
             yield loc, error
 

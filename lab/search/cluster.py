@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
@@ -15,19 +15,24 @@ from lab.redis_model import ErrorReply, RedisModel
 from lab.redis_model.keyspace import Hash
 from lab.redis_model.known import Missing
 from lab.redis_model.model import modelled
+from lab.redis_model.sentinel import Remembered
 from lab.search.faults import every_fault, is_a
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
 from lab.servers import DEFAULT, ServerSettings, replication_links
 from lab.substrates.answering import Answering
 from lab.substrates.base import STORE, ClockReading, Life, Probe
-from lab.substrates.probe import OpenConnection
+from lab.substrates.peers import PeerLink, PeerWay, links_between
+from lab.substrates.plan import SentinelPlan
+from lab.substrates.probe import OpenConnection, Ping
+from lab.substrates.sentinels import host_name, pairs
 from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.machine import SimMachine
 from lab.substrates.sim.network import Connection, Network, Way
 from lab.substrates.sim.node import PORT, SimNode
 from lab.substrates.sim.sending import Sendings
+from lab.substrates.sim.sentinels import SENTINEL_PORT, SimSentinel, settings_of
 
 if TYPE_CHECKING:
     from lab.search.actor import Actor
@@ -65,7 +70,7 @@ class TrialNode(TrialMachine, SimNode):
     log: CommandLog | None = None
     """Where the commands that it executes are noted, if that is wanted."""
 
-    heard: Callable[[Sequence[bytes]], None] | None = None
+    hears: Callable[[Sequence[bytes]], None] | None = None
     """Told of every command that it executes, if that is wanted."""
 
     def boot(self) -> None:
@@ -73,12 +78,12 @@ class TrialNode(TrialMachine, SimNode):
         super().boot()
         if self.log is not None:
             self.log.begin(self.name, self.model)
-        if self.heard is not None:
-            self.hear(self.heard)
+        if self.hears is not None:
+            self.hear(self.hears)
 
     def hear(self, heard: Callable[[Sequence[bytes]], None]) -> None:
         """Tell ``heard`` of every command that it executes from now on, also after a restart."""
-        self.heard, noted = heard, self.model.on_command
+        self.hears, noted = heard, self.model.on_command
 
         def note(words: Sequence[bytes], peer: str) -> None:
             if noted is not None:
@@ -169,6 +174,24 @@ class TrialNode(TrialMachine, SimNode):
         model.drop()
         vars(model).clear()  # its parts refer to it
         self._model = None
+
+
+class TrialSentinel(SimSentinel, TrialNode):
+    """A Sentinel that knows the replicas and the other Sentinels from the beginning."""
+
+    probe = TrialNode.probe
+
+
+def what_sentinels_know(plan: SentinelPlan, master: str, replicas: Iterable[str]) -> dict[str, Remembered]:
+    """What each Sentinel has in its file when all have found each other, and nothing has happened yet."""
+    others = tuple((host_name(name), SENTINEL_PORT, f"{name:0>40}") for name in plan.names)
+    copies = tuple((host_name(name), PORT) for name in replicas)
+    return {
+        name: Remembered(
+            own[2], 0, (host_name(master), PORT), 0, 0, copies, tuple(each for each in others if each != own)
+        )
+        for name, own in zip(plan.names, others, strict=True)
+    }
 
 
 class TrialLink(SimLink):
@@ -263,8 +286,18 @@ class TrialCluster:
         ids: Callable[[], int] = partial(next, count(100))
         server = modelled(trial.server, "the trial's `server`") if trial.server else DEFAULT
         settings = ServerSettings(config=tuple(trial.config.items()))
+        plan = trial.watched_by
         self.nodes = {
-            name: kind(name, network, ids, trial.persistence, server, on_missing, settings)
+            name: kind(
+                name,
+                network,
+                ids,
+                trial.persistence,
+                server,
+                on_missing,
+                settings,
+                host_name(name) if plan is not None else "",
+            )
             for name in trial.node_names
         }
         self.store_node = kind(STORE, network, ids, "none")
@@ -272,7 +305,7 @@ class TrialCluster:
         self.replicas = trial.replicas
         self.lock_keys: tuple[str, ...] = ()
         """Asked for by faults that take one of them away, of which no trial has any."""
-        self._links: dict[tuple[str, str], TrialLink] = {}
+        self._links: dict[tuple[str, str], TrialLink | PeerLink] = {}
         for node in self.nodes.values():
             node.log = log
         for node in self.servers():
@@ -283,13 +316,44 @@ class TrialCluster:
             self.clients[client] = self._client(client)
             for node in self.servers():
                 self._links[client, node.name] = self._link(client, node)
-        for replica, other in replication_links(self.replicas):
-            self._links[replica, other] = self._link(replica, self.nodes[other])
+        self.sentinels: dict[str, TrialSentinel] = {}
+        if plan is None:
+            for replica, other in replication_links(self.replicas):
+                self._links[replica, other] = self._link(replica, self.nodes[other])
+            return
+        (master,) = set(self.nodes) - set(self.replicas)
+        known = what_sentinels_know(plan, master, self.replicas)
+        for name in plan.names:
+            about = settings_of(plan, name, master)
+            self.sentinels[name] = TrialSentinel(name, network, ids, about, server, on_missing, known[name])
+        self._link_by_names()
+
+    @property
+    def reporters(self) -> Mapping[str, TrialSentinel]:
+        """Who says which node is the master."""
+        return self.sentinels
+
+    def _link_by_names(self) -> None:
+        """Let every process reach every server by its name, over a link of its own."""
+        servers: dict[str, TrialNode] = {**self.nodes, **self.sentinels}
+        ways: dict[tuple[str, str], PeerWay] = {}
+        for near, far in pairs(self.clients, tuple(self.nodes), tuple(self.sentinels)):
+            server = servers[far]
+            link = self._links.get((near, far)) or self._link(near, server)
+            assert isinstance(link, TrialLink)
+            self._network.resolve(near, host_name(far), link.address.host)
+            if near in self.clients:
+                self._links[near, far] = link
+            ways[near, far] = PeerWay(near, far, link, _looked_at(server), server.address)
+        self._links |= links_between(tuple(servers), ways)
 
     def begin_replication(self) -> None:
-        """Let replicas follow their masters from now on."""
+        """Let replicas follow their masters from now on, and Sentinels watch them."""
         for replica, master in self.replicas.items():
-            self.nodes[replica].become_replica(self.link(replica, master).address)
+            named = Address(master, host_name(master), PORT) if self.sentinels else None
+            self.nodes[replica].become_replica(named or self.link(replica, master).address)
+        for sentinel in self.sentinels.values():
+            sentinel.boot()
 
     async def promote(self, replica: str) -> None:
         """Make a replica a master."""
@@ -307,9 +371,10 @@ class TrialCluster:
     def _link(self, near: str, node: TrialNode) -> TrialLink:
         """A new link to a node, from a client or a replica."""
         host = f"{near}-{node.name}"
-        way = node.reached_over(host)
+        port = node.address.port
+        way = node.reached_over(host, port)
         return TrialLink(
-            self._read(way) if near in self.clients else way, near, node, Address(node.name, host, PORT)
+            self._read(way) if near in self.clients else way, near, node, Address(node.name, host, port)
         )
 
     def _read(self, way: Way) -> Way:
@@ -323,8 +388,8 @@ class TrialCluster:
         yield from self.nodes.values()
         yield self.store_node
 
-    def link(self, client: str, target: str) -> TrialLink:
-        """Return the link from a client to a node or to the store, or between two nodes."""
+    def link(self, client: str, target: str) -> TrialLink | PeerLink:
+        """Return the link from a client to a server or to the store, or between two servers."""
         return self._links[client, target]
 
     def sendings_of(self, client: str) -> Sendings:
@@ -333,7 +398,9 @@ class TrialCluster:
         if machine.sendings is None:
             machine.sendings = Sendings(machine.host)
             for name in self.nodes:
-                machine.sendings.watch(self._links[client, name].requests, name)
+                link = self._links[client, name]
+                assert isinstance(link, TrialLink)
+                machine.sendings.watch(link.requests, name)
         return machine.sendings
 
     def end(self) -> None:
@@ -349,6 +416,15 @@ class TrialCluster:
                 vars(client.actor).clear()
                 client.actor = None
                 del client.order
-        for node in self.servers():
+        for node in (*self.servers(), *self.sentinels.values()):
             node.take_apart()
         self._links.clear()
+
+
+def _looked_at(server: TrialNode) -> Ping:
+    """How a server is asked around all links: it is looked at."""
+
+    async def answers(address: Address, timeout_s: float, payload_bytes: int = 0) -> Probe:
+        return await server.probe(timeout_s)
+
+    return answers

@@ -14,6 +14,7 @@ from lab.search.trial import Trial
 from lab.search.watch import CommandLog
 from lab.search.world import TrialWorld
 from lab.substrates.base import STORE, Direction
+from lab.substrates.sentinels import host_name
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.network import Network, Way
 from lab.substrates.sim.node import PORT
@@ -21,6 +22,7 @@ from lab.substrates.virtual.client import WithProcesses
 from lab.substrates.virtual.drivers import DriverMachine, end_drivers
 from lab.substrates.virtual.ends import LOOPBACK, Door
 from lab.substrates.virtual.loop import VirtualLoop
+from lab.substrates.virtual.sentinels import free_hosts
 from lab.substrates.virtual.session import SESSION
 from lab.substrates.virtual.world import VirtualWorld
 
@@ -49,7 +51,7 @@ class DrivenLink(TrialLink):
     """A link to a node by a port of this machine, which is closed while connections are refused."""
 
     def __init__(self, door: Door, way: Way, client: str, node: TrialNode) -> None:
-        super().__init__(way, client, node, Address(node.name, LOOPBACK, door.port))
+        super().__init__(way, client, node, Address(node.name, door.host, door.port))
         self._door = door
 
     async def cut(self, direction: Direction, *, refused: bool) -> None:
@@ -76,7 +78,12 @@ class DrivenCluster(TrialCluster):
         on_missing: Callable[[Missing], None] | None = None,
     ) -> None:
         self._machines: dict[str, DriverMachine] = {}
+        assert isinstance(network.world, DrivenWorld)
+        self._hosts = free_hosts(network.world) if trial.sentinels else None
         super().__init__(network, trial, kind, log, on_missing)
+        for client, machine in self._machines.items():
+            for server in (*self.nodes, *self.sentinels) if trial.sentinels else ():
+                machine.names[host_name(server)] = self.link(client, server).address.host
 
     def _client(self, name: str) -> TrialClient:
         world = self._network.world
@@ -90,8 +97,10 @@ class DrivenCluster(TrialCluster):
     def _link(self, near: str, node: TrialNode) -> TrialLink:
         if node.name == STORE or near not in self._machines:
             return super()._link(near, node)
-        door = Door(self._machines[near], self._network)
-        way = self._read(node.reached_over(LOOPBACK, door.port, f"{near}-{node.name}:{PORT}"))
+        # Sentinels name a server by one port to everybody, so each link has an address of its own then.
+        host, port = (next(self._hosts), node.address.port) if self._hosts is not None else (LOOPBACK, 0)
+        door = Door(self._machines[near], self._network, host, port)
+        way = self._read(node.reached_over(host, door.port, f"{near}-{node.name}:{PORT}"))
         door.leads_to(way)
         return DrivenLink(door, way, near, node)
 

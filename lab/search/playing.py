@@ -18,6 +18,7 @@ from lab.faults.base import Fault as FaultStep
 from lab.faults.base import Receipt, Target, Tolerance
 from lab.faults.down import DownFault
 from lab.faults.drift import Drift
+from lab.faults.failover import Failover
 from lab.faults.nemesis import Action, Nemesis
 from lab.faults.pause import Pause
 from lab.run.executed_instead import Executed
@@ -130,6 +131,8 @@ class TrialNemesis(Nemesis):
         self._next: FaultStep | None = None
         self._struck: dict[str, tuple[Timed, int]] = {}
         self._lasted_ns: dict[str, int] = {}
+        self._decided = 0
+        """How many failovers Sentinels decided on."""
 
     @property
     def struck(self) -> tuple[Timed, ...]:
@@ -169,6 +172,9 @@ class TrialNemesis(Nemesis):
         return await super().record(f, target, breaks, action, heals)
 
     def _new_id(self, f: str, heals: str | None) -> str:
+        if f == Failover.KEY and f not in self.under_way:  # Sentinels decided on it: no fault of the trial
+            self._decided += 1
+            return f"{Failover.KEY}-{self._decided}"
         if heals is not None:
             since_ns = self._struck[heals][1]
             self._lasted_ns[heals] = max(1, self._now_ns() - since_ns)

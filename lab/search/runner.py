@@ -26,6 +26,7 @@ from lab.faults.client_crash import ClientCrash
 from lab.locks.base import Lock
 from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
+from lab.run.failover_watch import FailoverWatch
 from lab.run.steps import Player
 from lab.run.tracks import Played, TrackPlayer
 from lab.scenario.anchors import NodesExecuted
@@ -128,7 +129,7 @@ def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Ou
     """Run a trial to its end, or to its horizon; only inside ``trials`` with the same wire.
 
     One whose lock uses what only real connections have (transactions, blocking commands, channels) goes over
-    the wire from its beginning, even if ``wire`` is "direct".
+    the wire from its beginning, even if ``wire`` is "direct"; so does one with Sentinels.
 
     With ``watch``, each grant's event also says under ``_nodes`` which nodes hold its token (if none does,
     under ``_others`` which have the key at all), and what nodes execute is noted; such a history is for
@@ -164,6 +165,7 @@ class TrialRun:
     """
 
     def __init__(self, trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> None:
+        wire = "resp" if trial.sentinels else wire  # Sentinels speak the protocol alone
         self._trial, self._wire, self._watch = trial, wire, watch
         self._lock = lock_of(trial)
         self._made: list[Channel | StoreClient] = []
@@ -211,6 +213,7 @@ class TrialRun:
         self._lab.takes_no_time = True
         self._playing: TrackPlayer | None = None
         self._played: list[Played] | None = [] if watch else None
+        self._failovers = FailoverWatch(cast(Cluster, self._cluster), self._nemesis, history)
 
     def _origins_of(self, lock: str) -> Origins:
         """Where what clients send comes from, in a trial that is watched."""
@@ -218,7 +221,7 @@ class TrialRun:
 
     def _command_log(self, origins: Origins) -> CommandLog:
         """What nodes execute, in a trial that is watched."""
-        return CommandLog(self._now_ns, origins)
+        return CommandLog(self._now_ns, origins, self._trial.clients)
 
     def _guarded(self, own: Lock, client: str, now_ns: Callable[[], int], failures: list[Failure]) -> Guarded:
         """A client's lock, as its client calls it."""
@@ -239,6 +242,8 @@ class TrialRun:
         )
         self._listen_for_sendings(playing)
         self._cluster.begin_replication()
+        if trial.sentinels:
+            self._lab.call_soon(self._failovers.start)
         play = self._lab.create_task(playing.play(self._tracks, ZERO_NS))
         play.add_done_callback(over.append)
         actors = self._bring_clients_up()
@@ -334,7 +339,7 @@ class TrialRun:
         self._over.clear()
         self._cluster.take_apart()
         self._network.take_apart()
-        for part in (self._nemesis, self._player, self._shown, self._coverage):
+        for part in (self._nemesis, self._player, self._shown, self._coverage, self._failovers):
             vars(part).clear()
         if self._playing is not None:
             self._playing.take_apart()
@@ -358,6 +363,7 @@ class TrialRun:
             failures=self._failures,
             knows_key=self._know_key,
             guard=self._guarded,
+            sentinels=[self._cluster.link(client, name).address for name in self._cluster.sentinels],
         )
 
     def _channel(self, *arguments: Any, **options: Any) -> Channel:

@@ -17,6 +17,7 @@ from lab.faults.jump import Jump
 from lab.scenario.steps import Extend
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS, START, at_start, on
+from lab.scenario.types import SENTINEL_NAMES
 from lab.search.faults import client_of, lasting, moved, nodes_of, with_fields
 from lab.search.plainer_tracks import fits
 from lab.search.trial import CLIENTS, Round, Trial
@@ -104,7 +105,7 @@ def plainer_cluster(trial: Trial) -> Iterator[Trial]:
                 fewer = with_nodes(trial, kept)
                 if fits(fewer):
                     yield fewer
-    if trial.replicated:
+    if trial.replicated and not trial.sentinels:
         yield replace(trial, replicated=False, uses=0)
     if trial.persistence != "aof-always":
         yield replace(trial, persistence="aof-always")
@@ -136,7 +137,8 @@ def _on_nodes(timed: Timed, named: Mapping[str, str]) -> Timed:
             changed[field] = named[name]
     nodes = getattr(step, "nodes", None)
     if isinstance(nodes, tuple):
-        changed["nodes"] = tuple(named[node] for node in nodes if node in named) or nodes
+        kept = (named.get(node, node) for node in nodes if node in named or node in SENTINEL_NAMES)
+        changed["nodes"] = tuple(kept) or nodes
     return timed.model_copy(update={"step": step.model_copy(update=changed)}) if changed else timed
 
 

@@ -18,7 +18,8 @@ from lab.faults.promote import Promote
 from lab.redis_model.persistence import Persistence
 from lab.scenario.steps import Acquire
 from lab.scenario.tracks import Timed
-from lab.scenario.types import NODE_NAMES
+from lab.scenario.types import NODE_NAMES, SENTINEL_NAMES
+from lab.substrates.plan import SentinelPlan
 
 OptionValue = str | int | float | bool
 Track = tuple[Timed, ...]
@@ -33,6 +34,14 @@ START_NS: Final = 20 * UNITS_NS["ms"]
 LIMITED: Final = {"maxmemory": "8mb"}
 """The configuration of nodes whose memory can be filled: they refuse to write then."""
 HORIZON_NS: Final = 30 * UNITS_NS["s"]
+DOWN_AFTER_MS: Final = 1_000
+FAILOVER_TIMEOUT_MS: Final = 4_000
+"""The times of Sentinels in trials; those of the scenarios."""
+PROMOTED_WITHIN_NS: Final = (2 * DOWN_AFTER_MS + 3 * FAILOVER_TIMEOUT_MS) * UNITS_NS["ms"]
+"""How long Sentinels may take to promote a replica if the first that tries is not elected.
+
+The next try comes after twice the time-out and up to a second; a promotion takes a second or two.
+"""
 
 
 class Readable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -118,7 +127,8 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
     ``other_key``. ``faults`` are actions of the environment, each of which waits for its own trigger alone.
     Nodes know no end of an ``observed`` lease: who asks for the lock watches its record for a lease first.
-    In a ``replicated`` trial the first node is the master, and all others are its replicas.
+    In a ``replicated`` trial the first node is the master, and all others are its replicas. So many
+    ``sentinels`` watch the master of a replicated trial, and promote a replica; 0: there are none.
     ``tracks`` are played beside what rounds and faults say, and say all that scenarios can say.
     """
 
@@ -142,6 +152,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     key_name: str = KEY
     tracks: dict[str, Track] = {}
     replicated: bool = False
+    sentinels: int = 0
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -155,6 +166,14 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         return dict.fromkeys(others, first) if self.replicated else {}
 
     @property
+    def watched_by(self) -> SentinelPlan | None:
+        """Its Sentinels, of which a majority must agree; None: there are none."""
+        if not self.sentinels:
+            return None
+        names = SENTINEL_NAMES[: self.sentinels]
+        return SentinelPlan(names, len(names) // 2 + 1, DOWN_AFTER_MS, FAILOVER_TIMEOUT_MS)
+
+    @property
     def config(self) -> Mapping[str, str]:
         """How its nodes are set up besides: they have a limit if their memory is to be filled."""
         told = (timed.step for track in self.tracks.values() for timed in track)
@@ -163,7 +182,12 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
     @property
     def voters(self) -> tuple[str, ...]:
-        """The nodes whose keys decide who holds the lock: of a replicated trial all that are ever masters."""
+        """The nodes whose keys decide who holds the lock: of a replicated trial all that are ever masters.
+
+        Which replica Sentinels promote is not said before.
+        """
+        if self.sentinels:
+            return self.node_names
         told = (timed.step for track in self.tracks.values() for timed in track)
         heirs = {step.node for step in told if isinstance(step, Promote)}
         return tuple(name for name in self.node_names if name not in self.replicas or name in heirs)
@@ -205,23 +229,26 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         """Whether a replica takes the place of a master that stays away, and nothing is between the others.
 
         Where two nodes say that they are the master, a lock may ask the wrong one for ever; where the new one
-        has lost its replicas, who waits for them waits in vain.
+        has lost its replicas, who waits for them waits in vain. Sentinels do that by themselves.
         """
         told = [timed for track in self.tracks.values() for timed in track]
         apart = any(isinstance(one.step, LinkFault) and one.step.client is None for one in told)
         gone = any(isinstance(one.step, DownFault) and one.until is None for one in told)
-        return gone and not apart and any(isinstance(one.step, Promote) for one in told)
+        promotes = self.sentinels > 0 or any(isinstance(one.step, Promote) for one in told)
+        return gone and not apart and promotes
 
     @property
     def unavailable_ns(self) -> int:
         """How long a free lock may be refused while a majority is up: two seconds, or half a longer TTL.
 
         An observed lease that was not given back is free for others a lease after they first looked. What was
-        asked of a master that died may lie on its replica, and nobody knows: it goes with its lease.
+        asked of a master that died may lie on its replica, and nobody knows: it goes with its lease. It takes
+        Sentinels some time to promote one.
         """
         longest_ns = self.longest_ttl_ns
         whole = self.observed or self.replicated
-        return max(2 * UNITS_NS["s"], longest_ns // 2) + (longest_ns if whole else 0)
+        promoted_ns = PROMOTED_WITHIN_NS if self.sentinels else 0
+        return max(2 * UNITS_NS["s"], longest_ns // 2) + (longest_ns if whole else 0) + promoted_ns
 
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""

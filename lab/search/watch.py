@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Final
@@ -69,6 +69,8 @@ class CommandLog:
 
     now_ns: Any
     origins: Origins
+    clients: Collection[str]
+    """Whose commands are noted: not those of servers that replicate or watch others."""
     entries: list[Executed] = field(default_factory=list)
     asker: str = ""
     """Whose request is being executed."""
@@ -81,7 +83,7 @@ class CommandLog:
         """Note what this server executes from now on."""
 
         def note(words: Sequence[bytes], peer: str) -> None:
-            if peer == FROM_MASTER:
+            if peer == FROM_MASTER or self.asker not in self.clients:
                 return
             self.end(node, model)
             state = state_of(model)

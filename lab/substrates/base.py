@@ -66,7 +66,6 @@ class Capability(StrEnum):
     FILL_MEMORY = "fill the memory of nodes"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
     SENTINELS = "run Redis Sentinels"
-    NAMES_IN_DRIVERS = "let a driver find servers by the names that Redis Sentinels give it"
     REDIS_CLUSTER = "run a Redis Cluster"
     HEAR_SENDS = "tell that a client is about to send something to nodes"
 

@@ -32,7 +32,6 @@ _IN_A_REDIS_CLUSTER: Mapping[Capability, str] = {
 
 _NOT_OURS = "the servers are not the lab's, and it changes nothing of theirs but keys of its own"
 _LACKING: Mapping[tuple[str, Capability], str] = {
-    ("virtual", Capability.NAMES_IN_DRIVERS): "names are resolved for the servers only",
     ("virtual", Capability.REDIS_CLUSTER): "the conductor has no links for the cluster bus",
     ("sim", Capability.REDIS_CLUSTER): "the model of Redis has no slots and no cluster bus",
     ("endpoints", Capability.NODE_CLOCKS): _NOT_OURS,

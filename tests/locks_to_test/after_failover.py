@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab.addresses import Address
 from lab.channel import Channel
 from lab.locks.failover import Failover
+from lab.locks.sentinel import SentinelLock
 
 
 class KeepsMaster(Failover):
@@ -32,3 +34,15 @@ class LastMaster(Failover):
             return await super()._find_master()
         finally:
             self._channels.reverse()
+
+
+class AsksOnce(SentinelLock):
+    """It asks Sentinels for the master once, and never again."""
+
+    name = "asks-once"
+    _named: Address | None = None
+
+    async def _ask_sentinels(self) -> Address:
+        if self._named is None:
+            self._named = await super()._ask_sentinels()
+        return self._named

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,8 @@ from lab.redis_model import RedisModel
 from lab.redis_model.sentinel import SentinelModel, SentinelSettings
 from lab.redis_model.watched import Conversation, Watched
 from lab.scenario.files import sentinel_names
-from lab.substrates.plan import ClusterPlan, SentinelPlan
 from lab.substrates.sim.node import SimNode
-from lab.substrates.sim.sentinels import SimSentinel, SimSentinelCluster
+from lab.substrates.sim.sentinels import SimSentinel
 from lab.substrates.sim.simulate import simulate
 from tests.sentinels import FORCED, HEAD, WAITS_FOR_REPLICAS, faults, published, until_switch
 from tests.sim.hosts import here
@@ -245,8 +246,7 @@ def test_a_replica_that_stands_still_does_not_follow() -> None:
 
 async def _restarted() -> list[Any]:
     settings = SentinelSettings("sentinel-1", 26379, "mymaster", NODE_A, 2, 1_000, 4_000)
-    plan = ClusterPlan(("A",), (), "none", sentinels=SentinelPlan(("S1",), 2, 1_000, 4_000))
-    sentinel = SimSentinel(here().network, SimSentinelCluster(plan, Path()), "S1", settings)
+    sentinel = SimSentinel("S1", here().network, partial(next, count(100)), settings)
     await sentinel.start()
     vote = ("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", *NODE_A)
     identity, first = await sentinel.ask("SENTINEL", "MYID"), await sentinel.ask(*vote, 1, "anna")

@@ -86,7 +86,16 @@ def test_a_lock_that_asks_sentinels_needs_some() -> None:
 def test_lab_test_says_how_such_a_lock_can_be_examined() -> None:
     with pytest.raises(LabError) as caught:
         call(["test", "sentinel", "--budget", "1s"])
-    assert "lab test --replicas 2" in (caught.value.hint or "")
+    assert "lab test sentinel --replicas 2 --sentinels 3" in (caught.value.hint or "")
+
+
+def test_sentinels_need_a_replica_and_a_lock_that_is_given_a_client() -> None:
+    with pytest.raises(LabError, match="without a replica that they could promote") as caught:
+        call(["test", "sentinel", "--sentinels", "3"])
+    assert caught.value.hint == "lab test sentinel --replicas 2 --sentinels 3"
+    several = "tests.locks_to_test.ordinary.with_asyncio:OnMost"
+    with pytest.raises(LabError, match="is given clients, not a client"):
+        call(["test", several, "--replicas", "2", "--sentinels", "3"])
 
 
 @pytest.mark.parametrize(
@@ -99,6 +108,6 @@ def test_lab_test_says_how_such_a_lock_can_be_examined() -> None:
     ],
     ids=lambda words: words[0],
 )
-def test_trials_have_no_sentinels(command: list[str]) -> None:
+def test_such_a_lock_is_refused_where_there_are_no_sentinels(command: list[str]) -> None:
     with pytest.raises(LabError, match="asks Sentinels for the master, and there are none"):
         call(command)

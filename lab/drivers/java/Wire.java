@@ -81,6 +81,10 @@ abstract class Wire<L> {
   // What `close` closes.
   static final Queue<AutoCloseable> opened = new ConcurrentLinkedQueue<>();
 
+  // Where there are Sentinels: their addresses, and the name of the master.
+  List<String> sentinels = List.of();
+  String service = "";
+
   private final Map<String, L> leases = new ConcurrentHashMap<>();
   private final AtomicInteger granted = new AtomicInteger();
   private final Map<Long, Thread> running = new ConcurrentHashMap<>(); // by command
@@ -148,9 +152,9 @@ abstract class Wire<L> {
         if (options().contains("one_object")) said.withArray("caps").add("one-object");
       }
       case "open" -> {
-        List<String> nodes = new ArrayList<>();
-        command.get("nodes").forEach(node -> nodes.add(node.asText()));
-        open(command.path("client").asText(), nodes, command.path("options"));
+        sentinels = texts(command.path("sentinels"));
+        service = command.path("service").asText();
+        open(command.path("client").asText(), texts(command.get("nodes")), command.path("options"));
       }
       case "acquire" -> {
         said.putNull("token").putNull("claimed_ms").putNull("fence");
@@ -180,6 +184,12 @@ abstract class Wire<L> {
     if (thread == null) return; // it is answered
     cancelled.add(id);
     thread.interrupt();
+  }
+
+  private static List<String> texts(JsonNode several) {
+    List<String> found = new ArrayList<>();
+    several.forEach(each -> found.add(each.asText()));
+    return found;
   }
 
   private void close() throws Exception {

@@ -137,29 +137,42 @@ const kept = [];
 
 // One ioredis connection to each node. What the options do not name is as ioredis comes.
 function connect(Redis, nodes, options) {
+  const given = ofClient(options);
+  return Promise.all(nodes.map((node) => ready(node, new Redis({ ...address(node), ...given }))));
+}
+
+// One to the master that Sentinels name.
+function connectMaster(Redis, sentinels, name, options) {
+  return ready(name, new Redis({ sentinels: sentinels.map(address), name, ...ofClient(options) }));
+}
+
+function address(text) {
+  const [host, port] = text.split(":");
+  return { host, port: Number(port) };
+}
+
+function ofClient(options) {
   const settings = {
     connectTimeout: options.connect_timeout_ms,
     commandTimeout: options.command_timeout_ms,
     maxRetriesPerRequest: options.max_retries_per_request,
     enableOfflineQueue: options.offline_queue,
   };
-  const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
-  const ready = nodes.map((node) => {
-    const [host, port] = node.split(":");
-    const redis = new Redis(Number(port), host, given);
-    connected.push(redis);
-    redis.on("error", (error) => process.stderr.write(`${node}: ${error.message}\n`));
-    return new Promise((resolve) => {
-      const late = setTimeout(() => resolve(redis), OPEN_MS).unref();
-      const go = () => (clearTimeout(late), resolve(redis));
-      redis.once("ready", go);
-      redis.once("error", go); // it goes on trying by itself
-    });
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
+
+function ready(name, redis) {
+  connected.push(redis);
+  redis.on("error", (error) => process.stderr.write(`${name}: ${error.message}\n`));
+  return new Promise((resolve) => {
+    const late = setTimeout(() => resolve(redis), OPEN_MS).unref();
+    const go = () => (clearTimeout(late), resolve(redis));
+    redis.once("ready", go);
+    redis.once("error", go); // it goes on trying by itself
   });
-  return Promise.all(ready);
 }
 
 // How long opening waits for a node that does not answer.
 const OPEN_MS = 5000;
 
-module.exports = { serve, say, connect, Leases, Refused, CLIENT_OPTIONS };
+module.exports = { serve, say, connect, connectMaster, Leases, Refused, CLIENT_OPTIONS };

@@ -71,10 +71,13 @@ class Ordinary:
         elif shape.in_seconds:
             self.ttl_step_ms = 1000
         self._idle: list[Thread] = []
-        self.client_name = ""
+        self.client_name = self.service = ""
+        self.sentinels: list[tuple[str, int]] = []
 
     def open(self, nodes: list[tuple[str, int]], options: dict[str, Any]) -> None:
-        self._session = ordinary.Session(self._shape, nodes, options, self.client_name)
+        self._session = ordinary.Session(
+            self._shape, nodes, options, self.client_name, self.sentinels, self.service
+        )
         if self._alone:
             ordinary.belongs_to(self._session)
 

@@ -1,14 +1,16 @@
 "use strict";
-// Drives `RedlockMutex` of npm `redis-semaphore` 5 on ioredis, as its README says: the library refreshes a lock by
-// itself, each 0.8 of its time-out, and calls `onLockLost` when it could not. Options, the library's own and the
-// client's: see below; with `refresh_interval_ms: 0` it does not refresh.
+// Drives `RedlockMutex` of npm `redis-semaphore` 5 on ioredis, or with the word "sentinel" its `Mutex` on the master
+// that Sentinels name, as its README says: the library refreshes a lock by itself, each 0.8 of its time-out, and calls
+// `onLockLost` when it could not. Options, the library's own and the client's: see below; with
+// `refresh_interval_ms: 0` it does not refresh.
 
 const { Redis } = require("ioredis");
-const { RedlockMutex, TimeoutError } = require("redis-semaphore");
-const { serve, say, connect, Leases, Refused, CLIENT_OPTIONS } = require("./wire.js");
+const { Mutex, RedlockMutex, TimeoutError } = require("redis-semaphore");
+const { serve, say, connect, connectMaster, Leases, Refused, CLIENT_OPTIONS } = require("./wire.js");
 
+const onMaster = process.argv[2] === "sentinel";
 const leases = new Leases();
-let nodes;
+let make;
 let settings;
 
 serve({
@@ -29,8 +31,14 @@ serve({
     ...(acquire_attempts === 1 ? ["single-attempt"] : []),
   ],
   operations: {
-    async open({ nodes: addresses, options }) {
-      nodes = await connect(Redis, addresses, options);
+    async open({ nodes, sentinels, service, options }) {
+      if (onMaster) {
+        const master = await connectMaster(Redis, sentinels, service, options);
+        make = (...how) => new Mutex(master, ...how);
+      } else {
+        const clients = await connect(Redis, nodes, options);
+        make = (...how) => new RedlockMutex(clients, ...how);
+      }
       settings = {
         acquireTimeout: options.acquire_timeout_ms,
         acquireAttemptsLimit: options.acquire_attempts,
@@ -44,7 +52,7 @@ serve({
         process.stderr.write(`onLockLost: ${error.message}\n`);
         say({ event: "lost", lease });
       };
-      const mutex = new RedlockMutex(nodes, key, { ...settings, lockTimeout: ttl_ms, onLockLost });
+      const mutex = make(key, { ...settings, lockTimeout: ttl_ms, onLockLost });
       leases.set(lease, mutex);
       await mutex.acquire().catch((error) => {
         throw error instanceof TimeoutError ? new Refused(error) : error;

@@ -1,16 +1,20 @@
 // Drives Java Redisson 4, as its documentation says, by the word on the command line: `RedissonRedLock` over all nodes
-// ("redlock"), or on the first one `RFencedLock` ("fenced"), `RLock` ("lock") or its fair lock ("fair").
+// ("redlock"), or on the first one `RFencedLock` ("fenced"), `RLock` ("lock") or its fair lock ("fair"), or `RLock` on
+// the master that Sentinels name ("sentinel").
 //
 // Options. call: "tryLock" (the default) or "lock", which waits as long as it takes; only_tries: the name of a
 // client that calls tryLock all the same; unit: "ms" (the default) or "s", in which the lease is given to the
 // library; wait_ms: what tryLock waits at most (0: it tries once); watchdog: no lease is given, and the library
 // renews one of lockWatchdogTimeout, which is the TTL; fair_wait_ms: fairLockWaitTimeout; and the client's own
-// timeout_ms, connect_timeout_ms, retry_attempts. With one_object a lock object serves all leases of a key. Three
-// things are not as the library comes: it keeps one idle connection to a node instead of 24, and few threads; and
-// its delays before a retry are whole tenths of a second, since the tick of its timer is made of one that is drawn.
+// timeout_ms, connect_timeout_ms, retry_attempts. With one_object a lock object serves all leases of a key. With
+// Sentinels, check_synced: checkLockSyncedSlaves, whether a grant waits for the replicas. Some things are not as the
+// library comes: it keeps one idle connection to a node instead of 24, and few threads; its delays before a retry are
+// whole tenths of a second, since the tick of its timer is made of one that is drawn; and it resolves the names that
+// Sentinels give by the system, not by a DNS client of its own.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.netty.resolver.DefaultAddressResolverGroup;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -26,9 +30,11 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
+import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
 import org.redisson.config.DelayStrategy;
 import org.redisson.config.EqualJitterDelay;
+import org.redisson.config.SentinelServersConfig;
 import org.redisson.config.SingleServerConfig;
 
 public class RedissonDriver extends Wire<RedissonDriver.Lease> {
@@ -63,8 +69,9 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
     List<String> own = new ArrayList<>(
         List.of("call", "only_tries", "unit", "wait_ms", "timeout_ms", "connect_timeout_ms", "retry_attempts"));
     own.add("one_object");
-    if (kind.equals("lock") || kind.equals("fair")) own.add("watchdog");
+    if (List.of("lock", "fair", "sentinel").contains(kind)) own.add("watchdog");
     if (kind.equals("fair")) own.add("fair_wait_ms");
+    if (kind.equals("sentinel")) own.add("check_synced");
     return own;
   }
 
@@ -72,7 +79,7 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
   void hello(JsonNode options, ObjectNode said) {
     said.put("lib", "Redisson " + switch (kind) {
       case "fenced" -> "RFencedLock";
-      case "lock" -> "RLock";
+      case "lock", "sentinel" -> "RLock";
       case "fair" -> "fair lock";
       default -> "RedissonRedLock";
     });
@@ -108,8 +115,8 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
     Config config = new Config().setThreads(2).setNettyThreads(2);
     if (watchdogMs > 0) config.setLockWatchdogTimeout(watchdogMs);
     if (options.has("fair_wait_ms")) config.setFairLockWaitTimeout(options.get("fair_wait_ms").asLong());
-    SingleServerConfig server = config.useSingleServer().setAddress("redis://" + node);
-    server.setConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
+    if (options.has("check_synced")) config.setCheckLockSyncedSlaves(options.get("check_synced").asBoolean());
+    BaseConfig<?> server = kind.equals("sentinel") ? onMaster(config) : onNode(config, node);
     server.setRetryDelay(DELAY);
     if (options.has("timeout_ms")) server.setTimeout(options.get("timeout_ms").asInt());
     if (options.has("connect_timeout_ms")) server.setConnectTimeout(options.get("connect_timeout_ms").asInt());
@@ -123,6 +130,19 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
     }
     opened.add(client::shutdown);
     return client;
+  }
+
+  static BaseConfig<?> onNode(Config config, String node) {
+    SingleServerConfig server = config.useSingleServer().setAddress("redis://" + node);
+    return server.setConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
+  }
+
+  BaseConfig<?> onMaster(Config config) {
+    config.setAddressResolverGroupFactory((datagrams, sockets, servers) -> DefaultAddressResolverGroup.INSTANCE);
+    SentinelServersConfig server = config.useSentinelServers().setMasterName(service);
+    for (String sentinel : sentinels) server.addSentinelAddress("redis://" + sentinel);
+    server.setMasterConnectionMinimumIdleSize(1).setSlaveConnectionMinimumIdleSize(1);
+    return server.setSubscriptionConnectionMinimumIdleSize(1);
   }
 
   // No time is promised, and what lies on the nodes is a hash, no token.
@@ -153,7 +173,7 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
     List<RedissonClient> own = clients.computeIfAbsent(of.ttlMs, this::connect);
     return switch (kind) {
       case "fenced" -> own.get(0).getFencedLock(of.key);
-      case "lock" -> own.get(0).getLock(of.key);
+      case "lock", "sentinel" -> own.get(0).getLock(of.key);
       case "fair" -> own.get(0).getFairLock(of.key);
       default -> new RedissonRedLock(own.stream().map(client -> client.getLock(of.key)).toArray(RLock[]::new));
     };

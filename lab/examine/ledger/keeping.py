@@ -134,11 +134,13 @@ class LedgerRun(TrialRun):
         args: list[bytes],
     ) -> Any:
         """Let a node execute one command of a client."""
-        about_connection = args[0].decode(errors="replace").upper() in ABOUT_CONNECTIONS
-        if about_connection or session.is_master or name not in self._cluster.nodes:
-            return run(session, args)
-        node, log = self._cluster.nodes[name], self._log
+        log = self._log
         assert log is not None
+        about_connection = args[0].decode(errors="replace").upper() in ABOUT_CONNECTIONS
+        of_server = session.is_master or log.asker not in log.clients
+        if about_connection or of_server or name not in self._cluster.nodes:
+            return run(session, args)
+        node = self._cluster.nodes[name]
         model.read_clock()
         self.ledger.look(name, self._state(node))
         if self._trial.replicated:
@@ -318,7 +320,7 @@ class _LogOfLedger(CommandLog):
     """Lets the ledger see what nodes execute."""
 
     def __init__(self, run: LedgerRun, origins: Origins) -> None:
-        super().__init__(run._now_ns, origins)
+        super().__init__(run._now_ns, origins, run._trial.clients)
         self._run = run
 
     def begin(self, node: str, model: RedisModel) -> None:

@@ -63,6 +63,7 @@ from lab.examine.ledger.rules import (
 from lab.examine.places import of_reads, of_requests, to_its_sending
 from lab.examine.seen import ABOUT_CONNECTIONS, form_of
 from lab.faults.drift import Drift
+from lab.faults.failover import Failover
 from lab.faults.promote import Promote
 from lab.locks import margin_ns as margin_ns_of
 from lab.search.origin import Place, Sent
@@ -622,7 +623,8 @@ class _Teller:
             event["targets"][0]
             for event in self.outcome.events
             if event["process"] == "nemesis"
-            and (event["f"], event["type"]) == (Promote.KEY, "ok")
+            and event["f"] in (Promote.KEY, Failover.KEY)
+            and event["type"] == "ok"
             and event["time_ns"] <= call.called_ns
         }
 

@@ -24,7 +24,7 @@ class LocalClient(ProcessClient[Child]):
         super().__init__(name, clock)
         self._loading = loading
         self._nursery = nursery
-        self._environment = environment
+        self.environment = environment
 
     async def launch(self) -> None:
         """Start the process, so that it imports what it needs while the rest of the cluster comes up."""
@@ -32,7 +32,7 @@ class LocalClient(ProcessClient[Child]):
             self.child = await self._nursery.start(
                 f"client-{self.name}",
                 [sys.executable, "-m", "lab.client"],
-                environment=self._environment,
+                environment=self.environment,
                 talks=True,
             )
             await self.loaded()

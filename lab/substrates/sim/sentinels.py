@@ -6,12 +6,15 @@ As on real machines servers announce names, and each process finds another link 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from lab.addresses import SENTINEL_SERVICE, Address
 from lab.redis_model import RedisModel
+from lab.redis_model.known import Missing
 from lab.redis_model.sentinel import Remembered, SentinelModel, SentinelSettings
+from lab.servers import DEFAULT, Server
 from lab.substrates.peers import PeerWay, links_between
 from lab.substrates.plan import ClusterPlan, SentinelPlan
 from lab.substrates.probe import echo
@@ -23,21 +26,35 @@ from lab.substrates.sim.node import PORT, SimNode
 SENTINEL_PORT: Final = 26379
 
 
+def settings_of(plan: SentinelPlan, name: str, master: str) -> SentinelSettings:
+    """What the configuration file of a Sentinel says that is to watch this node."""
+    return SentinelSettings(
+        host_name(name),
+        SENTINEL_PORT,
+        SENTINEL_SERVICE,
+        (host_name(master), PORT),
+        plan.quorum,
+        plan.down_after_ms,
+        plan.failover_timeout_ms,
+    )
+
+
 class SimSentinel(AskedSentinel, SimNode):
     """One Sentinel; it remembers over restarts what it has written into its configuration file."""
 
-    def __init__(self, network: Network, cluster: SimCluster, name: str, settings: SentinelSettings) -> None:
-        super().__init__(
-            name,
-            network,
-            cluster.next_id,
-            "none",
-            cluster.modelled_server,
-            cluster.missed,
-            port=settings.port,
-        )
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        process_ids: Callable[[], int],
+        settings: SentinelSettings,
+        server: Server = DEFAULT,
+        on_missing: Callable[[Missing], None] | None = None,
+        remembered: Remembered | None = None,
+    ) -> None:
+        super().__init__(name, network, process_ids, "none", server, on_missing, port=settings.port)
         self._sentinel_settings = settings
-        self._remembered: Remembered | None = None
+        self._remembered = remembered
 
     def _new_model(self) -> SentinelModel:
         return SentinelModel(
@@ -79,16 +96,10 @@ class SimSentinelCluster(SimCluster):
         plan = self._sentinel_plan
         (master,) = set(self._plan.nodes) - set(self._plan.replicas)
         for name in plan.names:
-            settings = SentinelSettings(
-                host_name(name),
-                SENTINEL_PORT,
-                SENTINEL_SERVICE,
-                (host_name(master), PORT),
-                plan.quorum,
-                plan.down_after_ms,
-                plan.failover_timeout_ms,
+            settings = settings_of(plan, name, master)
+            self._watching[name] = SimSentinel(
+                name, self._network, self.next_id, settings, self.modelled_server, self.missed
             )
-            self._watching[name] = SimSentinel(self._network, self, name, settings)
         self.sentinels = dict(self._watching)
         self._make_links()
         followed = self._plan.replicas.items()

@@ -41,7 +41,6 @@ class _Virtual:
     capabilities = frozenset(Capability) - {
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
-        Capability.NAMES_IN_DRIVERS,
         Capability.REDIS_CLUSTER,
         Capability.HEAR_SENDS,
     }

@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from lab import tools
+from lab.shims import NAMES_VARIABLE
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.host import Host
 from lab.substrates.virtual.ends import Door, Stream
@@ -62,19 +64,38 @@ class DriverMachine(RealMachine):
         self._session, self._to_the_byte = session, to_the_byte
         self._closing: list[RealProcess] = []
 
-    def start(self, label: str, command: Sequence[str], *, log: Path | None = None) -> RealProcess:
+    def start(
+        self,
+        label: str,
+        command: Sequence[str],
+        *,
+        preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
+        log: Path | None = None,
+    ) -> RealProcess:
         """Start the driver, or take one that is there already; its entropy is drawn anew."""
         session = self._session
         process = session.take(self.host.name, command) if session is not None else None
         if process is not None:
             process.lines_given, process.said = 0, b""
+            if process.names_file is not None:
+                self.write_names(process.names_file)
             self.adopt(process, self.entropy())
             return process
         cpu = session.cpu if session is not None else None
         if session is not None:
             log = session.new_log(label)
+        shim, name = self._names_shim(), session.new_name(label) if session is not None else label
+        names_file = self.world.conductor.scratch / f"{name}.names"
+        self.write_names(names_file)
+
+        def with_names(given: dict[str, str]) -> dict[str, str]:
+            before = preloaded(given)
+            libraries = f"{shim}:{before['LD_PRELOAD']}"
+            return {**before, "LD_PRELOAD": libraries, NAMES_VARIABLE: str(names_file)}
+
         with cpu.free() if cpu is not None else contextlib.nullcontext():
-            process = super().start(label, command, log=log)
+            process = super().start(label, command, preloaded=with_names, log=log)
+            process.names_file = names_file
             self.world.settle()
         if cpu is not None:
             cpu.bind(process.popen.pid)
@@ -84,6 +105,10 @@ class DriverMachine(RealMachine):
             session.waits_when_new[process.number] = self.world.time.waiting(process.number)
         self.world.time.reseed(process.number, self.entropy())
         return process
+
+    def _names_shim(self) -> Path:
+        """The library by which it finds servers by their names. Raises ``LabError``."""
+        return self._session.tool("names-shim") if self._session is not None else tools.require("names-shim")
 
     def named(self, process: RealProcess) -> str:
         """The driver by its command: its label is that of its client."""

@@ -85,6 +85,8 @@ class RealMachine:
         self.world, self.host = world, host
         self._run_id, self._log_dir, self._failed = run_id, log_dir, failed
         self.processes: list[RealProcess] = []
+        self.names: dict[str, str] = {}
+        """The names by which its processes find servers, and their addresses; written by ``write_names``."""
         self._epoll = select.epoll()
         self._ends: dict[int, tuple[int, End]] = {}
         self._made = 0
@@ -102,14 +104,21 @@ class RealMachine:
 
     # Processes
 
-    def start(self, label: str, command: Sequence[str], *, log: Path | None = None) -> RealProcess:
+    def start(
+        self,
+        label: str,
+        command: Sequence[str],
+        *,
+        preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
+        log: Path | None = None,
+    ) -> RealProcess:
         """Start a program that is talked to, and wait until its preload library has begun.
 
         Raises:
             OSError: there is no such program, or it cannot be started.
             UnknownOutcome: it ended at once, or runs without the preload library.
         """
-        process = self.launch(label, command, talks=True, log=log)
+        process = self.launch(label, command, preloaded=preloaded, talks=True, log=log)
         self.receive(process)
         return process
 
@@ -220,6 +229,10 @@ class RealMachine:
                     hint="it runs --on local, in real time: lab run SCENARIO --lock COMMAND --on local",
                 )
             time.sleep(POLL_S)
+
+    def write_names(self, file: Path) -> None:
+        """Write them where the names shim of a process looks, whenever it resolves one."""
+        file.write_text("".join(f"{name} {host}\n" for name, host in self.names.items()))
 
     def named(self, process: RealProcess) -> str:
         """A process, as messages name it."""

@@ -76,6 +76,8 @@ class RealProcess:
     ) -> None:
         self.command = tuple(command)
         self.number, self.popen, self.label, self.log = number, popen, label, log
+        self.names_file: Path | None = None
+        """Where it looks the names of servers up, if it does."""
         self.lines_given = 0
         """How many lines went into its standard input."""
         self.said = b""

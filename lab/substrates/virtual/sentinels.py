@@ -30,6 +30,7 @@ from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.node import VirtualNode
 from lab.substrates.virtual.session import Session
 from lab.substrates.virtual.template import ServerProgram
+from lab.substrates.virtual.world import VirtualWorld
 
 PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
@@ -142,23 +143,21 @@ class VirtualSentinelCluster(VirtualCluster):
         servers: dict[str, NamedNode] = {**self._named, **self._watching}
         machines = {name: client.machine for name, client in self.clients.items()}
         machines |= {name: server.machine for name, server in servers.items()}
-        net = self._free_net()
-        names: dict[str, list[str]] = {name: [] for name in servers}
+        hosts = free_hosts(self._world)
         ways: dict[tuple[str, str], PeerWay] = {}
         reached = pairs(self.clients, tuple(self._named), tuple(self._watching))
-        for number, (near, far) in enumerate(reached, start=256):
+        for near, far in reached:
             server, ping = servers[far], pong if far in self._watching else echo
-            host = f"{net}.{number >> 8}.{number & 255}"
+            host = next(hosts)
             door = Door(machines[near], self._network, host, server.port)
             link = self._made_link(machines[near], server, door, ping)
             ways[near, far] = PeerWay(near, far, link, ping, server.address)
-            if near in servers:
-                names[near].append(f"{host_name(far)} {host}\n")
-            else:
+            machines[near].names[host_name(far)] = host
+            if near in self.clients:
                 self._network.resolve(near, host_name(far), host)
                 self._links[near, far] = link
-        for name, lines in names.items():
-            servers[name].names_file.write_text("".join(lines))
+        for server in servers.values():
+            server.machine.write_names(server.names_file)
         self._links |= links_between(tuple(servers), ways)
         for client in self.clients.values():
             self._connect(client.machine, self.store_node)
@@ -167,21 +166,22 @@ class VirtualSentinelCluster(VirtualCluster):
             lines = directives(self._sentinel_plan, name, sentinel.port, _named(master))
             sentinel.configure(["port 0", *lines])
 
-    def _free_net(self) -> str:
-        """A loopback network that no other run uses while this one lasts. Raises ``UnknownOutcome``."""
-        for net in NETS:
-            taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            try:
-                taken.bind((f"127.{net}.0.1", PORT))
-                taken.listen()
-            except OSError:
-                taken.close()
-                continue
-            self._world.at_end.append(taken.close)
-            return f"127.{net}"
-        raise UnknownOutcome(
-            "every loopback network is in use", expected=f"one of 127.{NETS[0]} to 127.{NETS[-1]}"
-        )
+
+def free_hosts(world: VirtualWorld) -> Iterator[str]:
+    """Loopback addresses that no other world uses while this one lasts. Raises ``UnknownOutcome``."""
+    for net in NETS:
+        taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            taken.bind((f"127.{net}.0.1", PORT))
+            taken.listen()
+        except OSError:
+            taken.close()
+            continue
+        world.at_end.append(taken.close)
+        return (f"127.{net}.{number >> 8}.{number & 255}" for number in range(256, 1 << 16))
+    raise UnknownOutcome(
+        "every loopback network is in use", expected=f"one of 127.{NETS[0]} to 127.{NETS[-1]}"
+    )
 
 
 def _named(node: str) -> Address:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from lab.drivers import conformance
-from lab.drivers.conformance import Checks
+from lab.drivers.conformance import Checks, Servers
 from lab.drivers.look import Look, Looker
 from lab.drivers.messages import Done, Granted, Hello
 from lab.drivers.process import DriverProcess
@@ -56,7 +56,7 @@ async def test_who_waited_gives_the_lock_back_even_if_he_had_it_at_once(
     monkeypatch.setattr(conformance, "PATIENCE_S", 0.01)
     lock = OneLock()
     alice, bob = (cast("DriverProcess", WokenAtOnce(name, lock)) for name in ("alice", "bob"))
-    checks = Checks(alice, bob, cast("Looker", lock), {})
+    checks = Checks(alice, bob, Servers(cast("Looker", lock), ()), {})
     await checks.hello()
     await checks.acquire()
     assert await checks.excluded() == "it waits"

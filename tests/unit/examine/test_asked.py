@@ -18,6 +18,7 @@ from lab.examine.command import OF_COMMAND_LINE, Asked
         Asked("redlock"),
         Asked("mutant:bare-del", "5s", 3, schedules=200, strict=True),
         Asked("single", replicas=2, jobs=1, server="redis@7.2"),
+        Asked("sentinel", replicas=2, sentinels=3),
         Asked("my_lock:MyLock", nodes=3, keys="my order:{}", repeat=0),
         Asked("redlock", options=(("node_timeout", "100ms"), ("retry_count", 2))),
     ],
