@@ -30,7 +30,9 @@ from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
 from lab.faults.cut import Cut
+from lab.faults.delay import Delay
 from lab.faults.down import DownFault
+from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.locks import lock_class
@@ -195,7 +197,10 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
     ]
     if not sent:
         return NOT_SENT, None, None
-    value = made.effects[0].after.lies.value if made.effects and made.effects[0].after else ""
+    lies = made.effects[0].after.lies if made.effects and made.effects[0].after else None
+    value = lies.value if lies is not None else ""
+    # What is sent when the key has expired takes nothing away, and may be the next try.
+    sent = [each for each in sent if lies is None or each.time_ns < lies.until_ns] or sent[:1]
     sent = [each for each in sent if value in each.words and each.words != made.words] or sent
     entries = [entry for call in calls for entry in call.entries if entry.sent in sent]
     if all(entry.sent is not sent[-1] for entry in entries):
@@ -240,7 +245,8 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         if min(call.ended_ns, end_ns) - call.called_ns > bound_ns and not is_out(outcome, call.client):
             what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
-            away = away_from(outcome, call.client, call.called_ns, over_ns)
+            away = away_from(outcome, call.client, call.called_ns, over_ns, losing_only=True)
+            away |= away_from(outcome, call.client, over_ns - bound_ns, over_ns)
             excused = len(ledger.nodes_for(call) - away) < ledger.majority
             if call.f == "acquire":  # which may wait for as long as another client has the lock
                 excused = excused or _free_for_ns(ledger, call, over_ns) < bound_ns
@@ -329,11 +335,18 @@ def refusing(ledger: Ledger, call: Call, at_ns: int | None = None) -> dict[str, 
 
 
 def away_from(
-    outcome: Outcome, client: str, since_ns: int, until_ns: int, *, closed_only: bool = False
+    outcome: Outcome,
+    client: str,
+    since_ns: int,
+    until_ns: int,
+    *,
+    closed_only: bool = False,
+    losing_only: bool = False,
 ) -> set[str]:
     """The nodes that a fault kept from a client at some time in between.
 
     ``closed_only``: those to which it could not even send, since they were down, or closed connections.
+    ``losing_only``: those from which something may be lost for good. What is late arrives when that ends.
     """
     begins, ends = _times_of_faults(outcome)
     return {
@@ -341,6 +354,7 @@ def away_from(
         for number, fault in enumerate(outcome.struck, 1)
         if not is_a(fault, ClockFault, Reset) and client_of(fault) in ("", client)
         if not closed_only or _closes(fault)
+        if not losing_only or not is_a(fault, Delay, Hold)
         if begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
         for node in nodes_of(fault)
     }
