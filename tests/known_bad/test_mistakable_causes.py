@@ -212,3 +212,9 @@ def test_the_first_cause_did_the_harm(trial: Trial, finding: str, kind: str, see
     assert first.kind == kind
     assert seen in first.seen
     assert place in first.places[-1].text
+
+
+def test_a_client_that_waits_for_a_lost_reply_leaves_no_key() -> None:
+    cut = timed_fault(Cut, on(ALICE, "acquire invoke"), ALICE, ("A",), direction="replies")
+    patient = single("SendsSet", (Round(0, S_NS),), (Round(S_NS, S_NS),), cut)
+    assert causes(replace(patient, options={"node_timeout": "8s", "retry_count": 1}), "unavailable") == []

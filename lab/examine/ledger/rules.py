@@ -149,8 +149,23 @@ def _left_at(
             excused = is_out(outcome, lease.client, since, look_ns) or _was_kept_from(
                 outcome, ledger, lease, own, node, slot.key
             )
+            # It may still wait for the answer to what made the key, which a fault has lost.
+            excused = excused or (asked and _waits_for_answer(outcome, ledger, lease, own, node, look_ns))
             since_ns = look_ns if asked else lease.over_ns + MS_NS
             yield Found(kind, since_ns, own.made_by, call=call, own=own, node=node, excused=excused)
+
+
+def _waits_for_answer(
+    outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, node: str, look_ns: int
+) -> bool:
+    """Whether a client has sent a node nothing since what made a key there, and a fault was in its way."""
+    made = own.made_by
+    if made is None or made.sent is None:
+        return False
+    sent = (each for call in ledger.calls if call.lease is lease for each in call.sent if each.node == node)
+    if any(made.sent.time_ns < each.time_ns <= look_ns for each in sent):
+        return False
+    return node in away_from(outcome, lease.client, made.time_ns, look_ns)
 
 
 def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, node: str, key: str) -> bool:
