@@ -7,7 +7,7 @@ const { Redis } = require("ioredis");
 const { RedlockMutex, TimeoutError } = require("redis-semaphore");
 const { serve, say, connect, Leases, Refused, CLIENT_OPTIONS } = require("./wire.js");
 
-const leases = new Leases();
+const leases = new Leases((mutex) => mutex?.stopRefresh());
 let nodes;
 let settings;
 
