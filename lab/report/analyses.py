@@ -18,6 +18,7 @@ from lab.drivers import PREFIX
 from lab.drivers.registry import Row, rows
 from lab.errors import LabError
 from lab.paths import scenario_dir
+from lab.report import examined
 from lab.report.record import kept_in, read_kept
 from lab.report.tables import markdown_table
 from lab.report.words import expected_words
@@ -51,7 +52,8 @@ Toxiproxy in real time, twenty times where the table gives a number.
 
 A *defect* breaks what the library, or the algorithm that it names, promises. A *limit* is stated by the
 library or shared by all locks of its kind. Nothing of this says that a library has no other defects, and
-nothing was reported upstream from here."""
+nothing was reported upstream from here. [What `lab test` came to](examined.md) names those in which it found
+nothing, and says what was tried."""
 
 
 class Noted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +99,7 @@ def analyses(directory: Path, gallery: Path | None, note: str) -> dict[str, str]
         for name in sorted(by_library)
     }
     pages["README.md"] = _index(by_library, notes, note)
+    pages[examined.PAGE] = examined.page(examined.current(examined.read_kept(directory)), note)
     return pages
 
 

@@ -66,6 +66,19 @@ LOOKED = single(
     timed_fault(Cut, on(ALICE, "release invoke"), ALICE, ("A",), lasts_ns=200 * MS_NS, direction="replies"),
 )
 LOWERED = single("WritesBackWhatItDrew", (Round(0, 0), Round(1050 * MS_NS, 0)), (Round(3 * S_NS // 10, 0),))
+OWN_KEY = single(
+    "RepeatsItsSet",
+    (Round(0, S_NS),),
+    (Round(S_NS, S_NS),),
+    timed_fault(Cut, on(ALICE, "acquire invoke"), ALICE, ("A",), lasts_ns=5 * MS_NS, direction="replies"),
+)
+TIE = several(
+    "WaitsOutATie",
+    {ALICE: (Round(0, S_NS),), BOB: (Round(0, S_NS),)},
+    *(timed_fault(Cut, at_start(), each, ("C",)) for each in (ALICE, BOB)),
+    timed_fault(Delay, at_start(), ALICE, ("B",), 100 * MS_NS, S_NS // 2, "requests"),
+    timed_fault(Delay, at_start(), BOB, ("A",), 100 * MS_NS, S_NS // 2, "requests"),
+)
 SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=0)
 
 
@@ -156,6 +169,23 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             id="a release that deletes nothing",
         ),
         pytest.param(
+            OWN_KEY,
+            "unavailable",
+            "leaves-keys",
+            "Alice's acquire of 0 ms, which was still going on at 5000 ms, left its key on A until 10000 ms: "
+            "the SET NX PX sent there changed nothing",
+            '"SET", key, token',
+            id="the next try, when the key has expired, takes nothing away",
+        ),
+        pytest.param(
+            TIE,
+            "unavailable",
+            "waits-too-long",
+            "Alice's acquire of 0 ms took 25",
+            "._take(key, token, ttl_ns)",
+            id="what was late for a moment has arrived long since",
+        ),
+        pytest.param(
             SHORTER,
             "false-validity",
             "wrong-expiry",
@@ -182,3 +212,9 @@ def test_the_first_cause_did_the_harm(trial: Trial, finding: str, kind: str, see
     assert first.kind == kind
     assert seen in first.seen
     assert place in first.places[-1].text
+
+
+def test_a_client_that_waits_for_a_lost_reply_leaves_no_key() -> None:
+    cut = timed_fault(Cut, on(ALICE, "acquire invoke"), ALICE, ("A",), direction="replies")
+    patient = single("SendsSet", (Round(0, S_NS),), (Round(S_NS, S_NS),), cut)
+    assert causes(replace(patient, options={"node_timeout": "8s", "retry_count": 1}), "unavailable") == []

@@ -8,6 +8,8 @@ installed, or cannot run in virtual time, are named, and count as not found if s
 What came of a library is kept below ``--out``; with ``--resume``, what is there is not measured again. With
 ``--confirm`` defects are written, replayed and run on real Redis afterwards, as ``lab test`` does it.
 
+With ``--keep`` what came of them is also written to docs/analyses/examined.yaml, which a page is made of.
+
 With ``--situations`` every situation of the directed part is run instead, and lab/examine/situations.yaml is
 written: how many known defects each sort shows, and what it takes. That decides in which order they come.
 A table says how far each library's situations go until all is shown that they show, in turns and by rate; the
@@ -40,12 +42,14 @@ from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Defect, Examined
 from lab.examine.situations import MEASURED, Found, in_turns
 from lab.examine.tried import tried
+from lab.report.examined import Kept, Tried, write_kept
 from lab.scenario.load import load_scenario
 from lab.search.trial import as_in_a_file, from_a_file
 from lab.substrates.sim.errors import SimulationError
 
 TABLE: Final = Path(__file__).with_suffix(".yaml")
 OUT: Final = Path("reports/known-defects")
+ANALYSES: Final = Path(__file__).parents[2] / "docs" / "analyses"
 FIGURES: Final = ("seconds", "schedules", "variants", "real Redis")
 KNOWN: Final = ("library", "runtime", "known defect", "found again as", *FIGURES)
 NEW: Final = ("library", "cause", "finding", "what was seen", *FIGURES)
@@ -279,6 +283,30 @@ def tried_row(measured: Measured) -> tuple[str, ...]:
     return (*head, str(done.schedules), *costs, ended)
 
 
+def to_keep(measured: Measured) -> Kept | None:
+    """What docs/analyses keeps of a library; None if it could not be examined."""
+    done = measured.examined
+    if done is None:
+        return None
+    missed = [each.scenario for each in measured.missed]
+    return Kept(
+        row(measured.driver).version,
+        done.servers,
+        done.seed,
+        measured.asked.budget,
+        done.schedules,
+        round(done.seconds),
+        round(measured.cpu_s),
+        round(measured.load, 1),
+        measured.stopped,
+        tuple(each.cause for each in done.defects),
+        tuple(each.scenario for each in measured.wanted if each.scenario not in missed),
+        tuple(missed),
+        len(done.undecided),
+        tuple(Tried(part.name, part.tried, part.of or 0) for part in done.parts if part.tried),
+    )
+
+
 def asked_for(words: list[str] | None = None) -> argparse.Namespace:
     """The arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -288,6 +316,7 @@ def asked_for(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--confirm", action="store_true", help="run what is found on real Redis")
     parser.add_argument("--situations", action="store_true", help="measure the sorts of situations instead")
     parser.add_argument("--resume", action="store_true", help="take what is in this directory already")
+    parser.add_argument("--keep", action="store_true", help="keep what came of them in docs/analyses")
     parser.add_argument("drivers", nargs="*", help="by default all that have known defects and are installed")
     return parser.parse_args(words)
 
@@ -312,6 +341,8 @@ def main(words: list[str] | None = None) -> int:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(one, enc_hook=as_in_a_file)))
         measured.append(one)
         note(f"{driver}: {', '.join(tried_row(one)[2:])}")
+    if asked.keep:
+        write_kept(ANALYSES, {one.driver: kept for one in measured if (kept := to_keep(one)) is not None})
     for line in report(measured):
         sys.stdout.write(f"{line}\n")
     return int(any(one.missed for one in measured if asked.drivers or not one.why_not))

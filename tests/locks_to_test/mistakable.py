@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,6 +18,30 @@ class SendsSet(Plain):
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
         return await self._call("SET", key, token, "NX", "PX", ttl_ns // MS_NS)
+
+
+class RepeatsItsSet(SendsSet):
+    """Asks with one token until it is granted; where a reply was lost, its own key refuses it."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        token = self._around.new_token()
+        while True:
+            start_ns = self._around.clock_ns()
+            with contextlib.suppress(NodeError):
+                if await self._take(key, token, ttl_ns):
+                    over_ns = start_ns + ttl_ns - self.margin_ns(ttl_ns, {})
+                    return Lease(key, token, ttl_ns, over_ns, attempt_ns=start_ns)
+            await self._pause()
+
+
+class WaitsOutATie(Redlock):
+    """Settles on a majority for or against; where there is neither it waits for long."""
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
+        taken = await super()._take(key, token, ttl_ns)
+        if max(count_votes(taken.votes, "yes"), count_votes(taken.votes, "no")) < 2:
+            await asyncio.sleep(25)
+        return taken
 
 
 class RoundsDownToSeconds(Plain):

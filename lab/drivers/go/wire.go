@@ -48,10 +48,12 @@ func said(kind string, err error) failure {
 }
 
 // about is what hello answers of a driver, and which options it takes. One with the option one_object lets one lock
-// object of the library serve all leases of a key.
+// object of the library serve all leases of a key. nodeKey is under which name the key lies on the nodes, if that is
+// another.
 type about struct {
 	lib     string
 	module  string
+	nodeKey string
 	options []string
 	caps    func(options) []string
 }
@@ -208,7 +210,11 @@ func (s *server[L]) hello(chosen options) (answer, error) {
 	if slices.Contains(s.about.options, "one_object") {
 		caps = append(caps, "one-object")
 	}
-	return answer{"lib": s.about.lib, "version": version(s.about.module), "caps": caps}, nil
+	told := answer{"lib": s.about.lib, "version": version(s.about.module), "caps": caps}
+	if s.about.nodeKey != "" {
+		told["node_key"] = s.about.nodeKey
+	}
+	return told, nil
 }
 
 // version is which version of a module this program was built with.
@@ -229,6 +235,12 @@ type options map[string]any
 // number is an option's value, 0 where it is not given: the Redis client's word for its default.
 func (o options) number(name string) float64 {
 	given, _ := o[name].(float64)
+	return given
+}
+
+// flag is an option's value, false where it is not given.
+func (o options) flag(name string) bool {
+	given, _ := o[name].(bool)
 	return given
 }
 

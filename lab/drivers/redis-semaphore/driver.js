@@ -9,7 +9,7 @@ const { Mutex, RedlockMutex, TimeoutError } = require("redis-semaphore");
 const { serve, say, connect, connectMaster, Leases, Refused, CLIENT_OPTIONS } = require("./wire.js");
 
 const onMaster = process.argv[2] === "sentinel";
-const leases = new Leases();
+const leases = new Leases((mutex) => mutex?.stopRefresh());
 let make;
 let settings;
 

@@ -3,7 +3,7 @@
 // the master that Sentinels name ("sentinel").
 //
 // Options. call: "tryLock" (the default) or "lock", which waits as long as it takes; only_tries: the name of a
-// client that calls tryLock all the same; unit: "ms" (the default) or "s", in which the lease is given to the
+// client that calls tryLock all the same, and does not wait; unit: "ms" (the default) or "s", in which the lease is given to the
 // library; wait_ms: what tryLock waits at most (0: it tries once); watchdog: no lease is given, and the library
 // renews one of lockWatchdogTimeout, which is the TTL; fair_wait_ms: fairLockWaitTimeout; and the client's own
 // timeout_ms, connect_timeout_ms, retry_attempts. With one_object a lock object serves all leases of a key. With
@@ -54,6 +54,7 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
   final Map<Made, RLock> objects = new ConcurrentHashMap<>();
   List<String> nodes;
   JsonNode options;
+  boolean onlyTries;
   boolean waits;
 
   RedissonDriver(String kind) {
@@ -95,7 +96,7 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
     this.nodes = kind.equals("redlock") ? nodes : nodes.subList(0, 1);
     clients.clear();
     objects.clear();
-    boolean onlyTries = options.path("only_tries").asText().equals(client);
+    onlyTries = options.path("only_tries").asText().equals(client);
     waits = options.path("call").asText().equals("lock") && !onlyTries;
     if (!options.path("watchdog").asBoolean()) clients.put(0L, connect(0));
   }
@@ -155,7 +156,7 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
     boolean inSeconds = options.path("unit").asText("ms").equals("s");
     TimeUnit unit = inSeconds ? TimeUnit.SECONDS : TimeUnit.MILLISECONDS;
     long lease = watchdog ? -1 : inSeconds ? ttlMs / 1000 : ttlMs;
-    long wait = options.path("wait_ms").asLong(0) / (inSeconds ? 1000 : 1);
+    long wait = onlyTries ? 0 : options.path("wait_ms").asLong(0) / (inSeconds ? 1000 : 1);
     Owner owner = new Owner();
     Long fence = null;
     try {

@@ -78,7 +78,7 @@ func (d *driver) close() {
 // mutex is a new one for each lease, or with one_object that of its key.
 func (d *driver) mutex(key string, ttl time.Duration) *redsync.Mutex {
 	made := d.redsync.NewMutex(key, d.settings(ttl)...)
-	if one, _ := d.chosen["one_object"].(bool); one {
+	if d.chosen.flag("one_object") {
 		first, _ := d.made.LoadOrStore(mutexOf{key, ttl}, made)
 		return first.(*redsync.Mutex)
 	}
@@ -129,7 +129,7 @@ func refused(err error) failure {
 
 func (d *driver) settings(ttl time.Duration) []redsync.Option {
 	all := []redsync.Option{redsync.WithExpiry(ttl)}
-	for name, value := range d.chosen {
+	for name := range d.chosen {
 		switch name {
 		case "tries":
 			all = append(all, redsync.WithTries(int(d.chosen.number(name))))
@@ -140,8 +140,7 @@ func (d *driver) settings(ttl time.Duration) []redsync.Option {
 		case "timeout_factor":
 			all = append(all, redsync.WithTimeoutFactor(d.chosen.number(name)))
 		case "fail_fast":
-			fast, _ := value.(bool)
-			all = append(all, redsync.WithFailFast(fast))
+			all = append(all, redsync.WithFailFast(d.chosen.flag(name)))
 		}
 	}
 	return all

@@ -151,15 +151,18 @@ def beside(lease: Lease, node: str, slot: Slot, ledger: Ledger, now_ns: int) -> 
     return None
 
 
-def residue_of(own: Own, now_ns: int) -> Breach | None:
-    """Which breach a key is that is still there: its call is over, or takes too long, and nobody has it."""
+def residue_of(own: Own, now_ns: int, share: int = 2) -> Breach | None:
+    """Which breach a key is that is still there: its call is over, or takes too long, and nobody has it.
+
+    An acquire that goes on takes too long from this ``share`` of its lease on, 2 for a half.
+    """
     lease = own.lease
     if lease is None:
         return None
     if (
         lease.state == "asked"
         and own.made_by is not None
-        and own.made_by.time_ns < now_ns - lease.ttl_ns // 2
+        and own.made_by.time_ns < now_ns - lease.ttl_ns // share
     ):
         return Breach(RESIDUE, "acquire", LEAVES, lease.state)
     if lease.over_ns > now_ns - GRACE_NS:

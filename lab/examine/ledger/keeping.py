@@ -55,6 +55,9 @@ from lab.search.watch import OF_THE_LAB, CommandLog, state_of
 SPARE_NS: Final = 2 * MS_NS
 """By how much a claim is cut below what nodes keep."""
 FOR_EVER_MS: Final = 1 << 50
+REPAIRED: Final = 4
+"""A key that an acquire leaves is a breach from a half of its lease on, and is taken away from a quarter on:
+a half is also the wait that makes a finding, which such a repair could not end."""
 T = TypeVar("T")
 Repairs = frozenset[Breach]
 
@@ -234,7 +237,7 @@ class LedgerRun(TrialRun):
         """Take away what a breach left that is to be repaired."""
         now_ns = self._now_ns()
         for slot, own in list(self.ledger.owned[node.name].items()) if self.repairs else ():
-            if not is_counter(own.lies) and residue_of(own, now_ns) in self.repairs:
+            if not is_counter(own.lies) and residue_of(own, now_ns, REPAIRED) in self.repairs:
                 _remove(node.model, slot)
                 del self.ledger.owned[node.name][slot]
 

@@ -30,7 +30,9 @@ from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
 from lab.faults.cut import Cut
+from lab.faults.delay import Delay
 from lab.faults.down import DownFault
+from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.locks import lock_class
@@ -147,8 +149,23 @@ def _left_at(
             excused = is_out(outcome, lease.client, since, look_ns) or _was_kept_from(
                 outcome, ledger, lease, own, node, slot.key
             )
+            # It may still wait for the answer to what made the key, which a fault has lost.
+            excused = excused or (asked and _waits_for_answer(outcome, ledger, lease, own, node, look_ns))
             since_ns = look_ns if asked else lease.over_ns + MS_NS
             yield Found(kind, since_ns, own.made_by, call=call, own=own, node=node, excused=excused)
+
+
+def _waits_for_answer(
+    outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, node: str, look_ns: int
+) -> bool:
+    """Whether a client has sent a node nothing since what made a key there, and a fault was in its way."""
+    made = own.made_by
+    if made is None or made.sent is None:
+        return False
+    sent = (each for call in ledger.calls if call.lease is lease for each in call.sent if each.node == node)
+    if any(made.sent.time_ns < each.time_ns <= look_ns for each in sent):
+        return False
+    return node in away_from(outcome, lease.client, made.time_ns, look_ns)
 
 
 def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, node: str, key: str) -> bool:
@@ -195,7 +212,10 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
     ]
     if not sent:
         return NOT_SENT, None, None
-    value = made.effects[0].after.lies.value if made.effects and made.effects[0].after else ""
+    lies = made.effects[0].after.lies if made.effects and made.effects[0].after else None
+    value = lies.value if lies is not None else ""
+    # What is sent when the key has expired takes nothing away, and may be the next try.
+    sent = [each for each in sent if lies is None or each.time_ns < lies.until_ns] or sent[:1]
     sent = [each for each in sent if value in each.words and each.words != made.words] or sent
     entries = [entry for call in calls for entry in call.entries if entry.sent in sent]
     if all(entry.sent is not sent[-1] for entry in entries):
@@ -240,7 +260,8 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         if min(call.ended_ns, end_ns) - call.called_ns > bound_ns and not is_out(outcome, call.client):
             what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
-            away = away_from(outcome, call.client, call.called_ns, over_ns)
+            away = away_from(outcome, call.client, call.called_ns, over_ns, losing_only=True)
+            away |= away_from(outcome, call.client, over_ns - bound_ns, over_ns)
             excused = len(ledger.nodes_for(call) - away) < ledger.majority
             if call.f == "acquire":  # which may wait for as long as another client has the lock
                 excused = excused or _free_for_ns(ledger, call, over_ns) < bound_ns
@@ -329,11 +350,18 @@ def refusing(ledger: Ledger, call: Call, at_ns: int | None = None) -> dict[str, 
 
 
 def away_from(
-    outcome: Outcome, client: str, since_ns: int, until_ns: int, *, closed_only: bool = False
+    outcome: Outcome,
+    client: str,
+    since_ns: int,
+    until_ns: int,
+    *,
+    closed_only: bool = False,
+    losing_only: bool = False,
 ) -> set[str]:
     """The nodes that a fault kept from a client at some time in between.
 
     ``closed_only``: those to which it could not even send, since they were down, or closed connections.
+    ``losing_only``: those from which something may be lost for good. What is late arrives when that ends.
     """
     begins, ends = _times_of_faults(outcome)
     return {
@@ -341,6 +369,7 @@ def away_from(
         for number, fault in enumerate(outcome.struck, 1)
         if not is_a(fault, ClockFault, Reset) and client_of(fault) in ("", client)
         if not closed_only or _closes(fault)
+        if not losing_only or not is_a(fault, Delay, Hold)
         if begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
         for node in nodes_of(fault)
     }

@@ -437,16 +437,14 @@ class _Teller:
         assert own is not None
         assert own.lease is not None
         assert own.made_by is not None
-        lease = own.lease
-        if lease.state == "released":
+        lease, asked = own.lease, self.found.kind.whose == "asked"
+        if lease.state == "released" and not asked:
             called_ns = call.called_ns if call is not None else lease.over_ns
             what, how = f"{_whose(lease.client)} release of {self.at(called_ns)}", "ended"
         else:
             what = f"{_whose(lease.client)} acquire of {self.at(lease.asked_ns)}"
-            how = HOW["fail" if lease.state == "refused" else "info"]
-            if self.found.kind.whose == "asked":
-                how = "was still going on"
-        over_ns = self.found.time_ns if self.found.kind.whose == "asked" else lease.over_ns
+            how = "was still going on" if asked else HOW["fail" if lease.state == "refused" else "info"]
+        over_ns = self.found.time_ns if asked else lease.over_ns
         nodes = {
             each.node
             for each in breaches(self.kept)

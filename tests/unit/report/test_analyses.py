@@ -7,8 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from lab.drivers.registry import row
 from lab.errors import LabError
+from lab.report import examined
 from lab.report.analyses import NOTES, PICTURES, SAFETY, analyses, draw_pictures, noted
 from lab.scenario.files import library_names
 from lab.scenario.load import load_scenario
@@ -25,6 +28,49 @@ def test_a_scenario_without_a_note_is_named(tmp_path: Path) -> None:
     (tmp_path / NOTES).write_text(kept.replace("kind: limit", "kind: unclear", 1))
     with pytest.raises(LabError, match="Invalid enum value 'unclear'"):
         noted(tmp_path)
+
+
+def of_huey(**changed: object) -> examined.Kept:
+    kept = examined.Kept(
+        row("huey").version,
+        "Redis 8.2.3",
+        0,
+        "60s",
+        1200,
+        90,
+        40,
+        2.0,
+        stopped=False,
+        causes=(),
+        found=(),
+        missed=(),
+        undecided=1,
+        tried=(examined.Tried("situations", 79, 79), examined.Tried("drawn schedules", 40, 0)),
+    )
+    return replace(kept, **changed)
+
+
+def test_what_was_examined_is_kept_by_library(tmp_path: Path) -> None:
+    examined.write_kept(tmp_path, {"walrus": of_huey(), "huey": of_huey(seed=1)})
+    examined.write_kept(tmp_path, {"huey": of_huey()})
+    assert examined.read_kept(tmp_path) == {"huey": of_huey(), "walrus": of_huey()}
+    (tmp_path / examined.KEPT).write_text("nobody: {}")
+    with pytest.raises(LabError, match="cannot be read"):
+        examined.read_kept(tmp_path)
+
+
+def test_only_a_library_without_a_defect_is_said_to_have_none() -> None:
+    clean = examined.page({"huey": of_huey()}, "")
+    assert "### huey" in clean
+    assert "1,200 schedules on Redis 8.2.3, seed 0, budget 60s, 1 seen and not decided." in clean
+    assert "| situations | 79 of 79 |\n| drawn schedules | 40 |" in clean
+    found = examined.page({"huey": of_huey(causes=("wall-clock",), missed=("huey-late-release",))}, "")
+    assert "### huey" not in found
+    assert (
+        "| `driver:huey` | 3.5.4 | 0 of 1 | huey-late-release | 1200 | 40 | 90 | 2 | the budget ended |"
+        in found
+    )
+    assert examined.current({"huey": of_huey(version="0.1")}) == {}
 
 
 def test_what_is_called_no_defect_expects_no_harm() -> None:
