@@ -241,6 +241,8 @@ class Session:
                 return timedelta(milliseconds=given["ttl_ms"])
             case "owner":
                 return self._owner
+            case "permits":
+                return self._shape.permits
             case role:
                 return given[role]
 

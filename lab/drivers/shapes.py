@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -40,6 +40,7 @@ Role = Literal[
     "owner",
     "token",
     "body",
+    "permits",
     "ttl",
 ]
 """What a parameter is given. ``ttl``: a TTL whose unit is not known."""
@@ -64,6 +65,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
         "owner": "owner ownerid holder holderid clientid workerid instanceid nodeid identity processid",
         "token": "token identifier value lockvalue uuid uniqueid id nonce lockidentifier handle lease",
         "body": "func fn function body callback work callable action",
+        "permits": "permits maxpermits numpermits maxleases maxholders maxlocks maxconcurrent maxconcurrency "
+        "concurrency limit slots capacity size",
     }.items()
 }
 """By which names parameters are known, in small letters and without underscores."""
@@ -130,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``client``: a function that makes a client of a host and a port. ``replace``: functions that return the
     client, as ``module:name``; while the lab runs they return its own. ``renews``: whether the lock renews
     its lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
+    ``permits``: how many clients may hold it at once.
     """
 
     parameters: dict[str, str] = {}
@@ -140,6 +144,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace: tuple[str, ...] = ()
     renews: bool | None = None
     key: str = ""
+    permits: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Parameter(NamedTuple):
@@ -209,6 +214,11 @@ class Shape(NamedTuple):
         return taken
 
     @property
+    def permits(self) -> int:
+        """How many clients may hold it at once."""
+        return self.settings.permits or 1
+
+    @property
     def in_seconds(self) -> bool:
         """Whether its TTL is counted in whole seconds."""
         uses = [use for use in (self.made, self.acquire, self.extend) if use is not None]
@@ -230,8 +240,9 @@ class Shape(NamedTuple):
         )
         renews = "; renews itself" if self.renews else ""
         key = f"; its key is {self.node_key}" if self.node_key != "{key}" else ""
+        permits = f"; {self.permits} permits" if self.permits > 1 else ""
         parameters = ", ".join(dict.fromkeys(given)) or "no parameters"
-        return f"{what}; {parameters}; {client}{replies}{lasts}{renews}{key}"
+        return f"{what}; {parameters}; {client}{replies}{lasts}{renews}{permits}{key}"
 
     def _uses(self) -> Iterator[Use]:
         yield from (use for use in (self.made, self.acquire, self.extend, self.release) if use is not None)
@@ -472,6 +483,8 @@ class _Look:
                 self._missing.append(
                     (f"the unit of {each.name} of {name}", f'parameters = {{{each.name} = "ttl_s"}}')
                 )
+            elif role == "permits" and not (required and self._settings.permits):
+                options |= self._permits(each, name, given)
             elif role in ("owner", "token", "body", "host", "port", "url") and not required and not ends:
                 continue  # it has a default of its own
             elif role is not None:
@@ -484,6 +497,24 @@ class _Look:
             elif isinstance(each.default, str | int | float | bool):
                 options[each.name] = each.default
         return Use(name, tuple(given), options, _answers(call))
+
+    def _permits(
+        self, parameter: inspect.Parameter, of: str, given: list[Parameter]
+    ) -> dict[str, str | int | float | bool]:
+        """Give a parameter that may say how many clients hold it at once what is said of that; else ask.
+
+        Returns the option that it is of a lock that is said to have one holder.
+        """
+        default, permits = parameter.default, self._settings.permits
+        if permits is None and default != 1:
+            number = default if type(default) is int and default > 1 else 3
+            what = f"how many clients may hold it at once: {of} has a parameter {parameter.name}"
+            self._missing.append((what, f"permits = {number}"))
+        elif permits is not None and permits > 1:
+            given.append(Parameter(parameter.name, "permits", parameter.kind is parameter.POSITIONAL_ONLY))
+        elif permits == 1 and isinstance(default, str | int | float | bool):
+            return {parameter.name: default}
+        return {}
 
     def _role(
         self, parameter: inspect.Parameter, *, has_ttl: bool, is_method: bool, ends: bool
@@ -677,7 +708,7 @@ class _Look:
 
     def _complain(self, *, only_names: bool = False) -> None:
         """Raise one error for all that has to be said."""
-        missing = [each for each in self._missing if not only_names or each[0].startswith("what ")]
+        missing = [each for each in self._missing if not only_names or each[0].startswith(_NAMED)]
         if not missing:
             return
         raise LabError(
@@ -702,6 +733,8 @@ class _Look:
             return self._name
 
 
+_NAMED: Final = ("what ", "how many ")
+"""How what has to be said of a parameter begins."""
 _REACHES: Final = frozenset(("client", "clients", "url", "urls", "host"))
 """What a lock is given to reach its nodes."""
 
@@ -808,7 +841,7 @@ def _sample(target: Any, made: Use, library: Library, is_async: bool) -> Any:
     url = f"{library}://{host}:{port}"
     values: dict[str, Any] = dict.fromkeys(("key", "owner", "token"), "look")
     values |= {"client": client, "clients": [client], "url": url, "urls": [url], "host": host, "port": port}
-    values |= {"ttl_s": 10, "ttl_ms": 10_000, "ttl_timedelta": timedelta(seconds=10)}
+    values |= {"ttl_s": 10, "ttl_ms": 10_000, "ttl_timedelta": timedelta(seconds=10), "permits": 2}
     found = target(**{each.name: values[each.role] for each in made.parameters})
     if inspect.isawaitable(found):
         if inspect.iscoroutine(found):

@@ -20,6 +20,7 @@ from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
 from lab.faults.promote import Promote
+from lab.search.actor import permits_in
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import ZERO_NS, Outcome, is_unattended
 from lab.search.suspicion import named, suspected
@@ -129,9 +130,9 @@ def may_repeat(outcome: Outcome) -> bool:
 
 
 def _is_free(outcome: Outcome) -> bool:
-    """Whether no client can hold a lock at the end, some leases after the last event.
+    """Whether fewer clients can hold a lock at the end than may, some leases after the last event.
 
-    No fault struck, and each grant was given back; what attempts of unknown outcome set has run out by then.
+    No fault struck, and the other grants were given back; what attempts of unknown outcome set has run out.
     """
     if outcome.struck:
         return False
@@ -141,7 +142,7 @@ def _is_free(outcome: Outcome) -> bool:
             held.add(event["grant_id"])
         elif event["f"] == "release" and event["type"] in ("ok", "fail"):
             held.discard(event["grant_id"])
-    return not held
+    return len(held) < permits_in(outcome.trial)
 
 
 def _out_of_action(outcome: Outcome) -> set[str]:

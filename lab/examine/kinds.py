@@ -25,6 +25,8 @@ PROMOTED: Final = "a replica becomes the master"
 CLOCKS: Final = frozenset((JUMPS, DRIFTS, FORGETS, PROMOTED))
 LATE: Final = frozenset((PAUSED, HELD))
 
+SEMAPHORE: Final = "lab.locks.semaphore:Semaphore"
+"""The reference of locks that several clients may hold at once."""
 FALSE_VALIDITY: Final = "false-validity"
 UNFENCED: Final = ("stale-write", "unfenced-write", "lost-update", "cycle")
 """What a fencing token would stop."""
@@ -49,7 +51,7 @@ class Kind:
     knows its token. ``sequential``: it asks one node after the other. ``observed``: its node lets no key
     expire; who wants the lock watches its record for a lease. ``states_validity``: it says for how long a
     lease is good; else its user has to look at a clock. ``replicated``: its node is a master with replicas,
-    one of which may take its place.
+    one of which may take its place. ``permits``: how many clients may hold it at once.
     """
 
     quorum: bool
@@ -59,10 +61,13 @@ class Kind:
     observed: bool = False
     states_validity: bool = True
     replicated: bool = False
+    permits: int = 1
 
     @property
     def reference(self) -> str:
         """The lock of the lab that is right for this kind."""
+        if self.permits > 1:
+            return SEMAPHORE
         if self.replicated:
             return "failover"
         if not self.quorum:
@@ -88,6 +93,8 @@ class Kind:
         """What it is, in words."""
         one = "a lock on a master that has replicas" if self.replicated else "a lock on one node"
         base = "a lock on a majority of independent nodes" if self.quorum else one
+        if self.permits > 1:
+            base = f"a semaphore of {self.permits} permits on one node"
         extras = [
             *(["with fencing tokens"] if self.fenced else []),
             *(["whose token the resource checks"] if self.announces else []),
@@ -98,8 +105,9 @@ class Kind:
     @property
     def promise(self) -> str:
         """What a lock of this kind promises."""
+        holders = "one holder at a time" if self.permits == 1 else f"at most {self.permits} holders at a time"
         text = (
-            "one holder at a time, and a lock that is free again after its TTL, while clocks run at nearly "
+            f"{holders}, and a lock that is free again after its TTL, while clocks run at nearly "
             "one rate and nodes do not forget"
         )
         if self.quorum:
@@ -125,6 +133,7 @@ class Kind:
 
 LIMITS: Final[dict[str, frozenset[str]]] = {
     "overlap": CLOCKS,
+    "over-capacity": CLOCKS,
     "continuity-loss": CLOCKS,
     "unavailable": CLOCKS | LATE | {DIES},
     "leak": CLOCKS,

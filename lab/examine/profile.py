@@ -9,7 +9,7 @@ from typing import Final
 
 from lab.drivers import PREFIX, is_driver
 from lab.drivers.shapes import shape_of
-from lab.errors import UnknownOutcome
+from lab.errors import LabError, UnknownOutcome
 from lab.examine import about_leases as leases
 from lab.examine import about_nodes as nodes
 from lab.examine import about_releases as releases
@@ -149,7 +149,11 @@ def _must_work(probes: Probes) -> None:
 
 
 def _kind(probes: Probes) -> Kind:
-    """Its kind, by how many nodes it used, and by what its class says of itself."""
+    """Its kind, by how many nodes it used, and by what its class says of itself.
+
+    Raises ``LabError``: a semaphore that asks several nodes.
+    """
+    permits = probes.setting.permits
     own = lock_class(probes.setting.lock)
     fenced, announces = bool(own.hands_out_fences), bool(getattr(own, "announces_token", False))
     try:
@@ -159,9 +163,17 @@ def _kind(probes: Probes) -> Kind:
         states = granted.how != "ok" or granted.event.get("claimed_ns") is not None
         sequential = nodes.is_sequential(seen, granted)
     except NotShown:
-        return Kind(False, fenced, announces)
-    observed = len(used) == 1 and _is_observed(probes, seen)
-    return Kind(len(used) > 1, fenced, announces, sequential, observed, states)
+        return Kind(False, fenced, announces, permits=permits)
+    if permits > 1 and len(used) > 1:
+        raise LabError(
+            f"a semaphore of {permits} permits that asks {len(used)} nodes",
+            where=probes.setting.lock,
+            expected="a semaphore on one node",
+            hint="each node has room for all permits, so clients that have a majority each may be more: no "
+            "semaphore of this kind keeps its promise, and none is a reference",
+        )
+    observed = len(used) == 1 and permits == 1 and _is_observed(probes, seen)
+    return Kind(len(used) > 1, fenced, announces, sequential, observed, states, permits=permits)
 
 
 def _is_observed(probes: Probes, seen: Seen) -> bool:

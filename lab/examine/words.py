@@ -29,7 +29,7 @@ OWN: Final = {
 }
 """What is looked for beside the checker's findings."""
 SOUGHT: Final = (
-    *("overlap", "continuity-loss", "false-validity", "leak", "unavailable"),
+    *("overlap", "over-capacity", "continuity-loss", "false-validity", "leak", "unavailable"),
     *("lost-update", "cycle", "unfenced-write", "stale-write", "fence-order", "fence-breach"),
     *OWN,
 )

@@ -35,6 +35,7 @@ from lab.examine.ledger.breaches import (
     READS_WALL_CLOCK,
     RESIDUE,
     SKIPS_NODES,
+    is_rival,
 )
 from lab.examine.ledger.keeping import Kept
 from lab.examine.ledger.rules import (
@@ -162,6 +163,9 @@ class _Teller:
             return Told(self._beside(call, effect), places)
         did = f"{DID[effect.what]} {{}} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)})"
         subject = f"{self._subject(call)}, which {HOW[call.how]},"
+        if effect.what == "count":
+            did = did.format(f"{effect.slot.key!r} down")
+            return Told(f"{subject} {did}, though its lease had nothing there to give back", places)
         if self.found.kind.whose == OWN:
             gone = effect.what == "create"
             own = "its key, which was gone," if gone else "its own key in its lease"
@@ -202,17 +206,22 @@ class _Teller:
     def _beside(self, call: Call, effect: Effect) -> str:
         entry = self.found.entry
         assert entry is not None
+        part = effect.slot.field or effect.slot.element
         clients = {
             each.after.lease.client.capitalize()
             for other in self.ledger.entries
             for each in other.effects
-            if other.node == entry.node and each.slot.key == effect.slot.key and each.after
-            if each.after.lease and each.after.lease.client != call.client and other.time_ns <= entry.time_ns
+            if other.node == entry.node and (each.slot.key == effect.slot.key or not part) and each.after
+            if each.after.lease and is_rival(each.after.lease, call.lease, self.ledger)
+            if other.time_ns <= entry.time_ns
         }
+        did = f"added {part!r} to {effect.slot.key!r}" if part else f"set {effect.slot.key!r}"
+        what = "entry" if part else "key"
+        others = f"{what} of {listed(sorted(clients))}'s lease" if len(clients) < 2 else ""
+        others = others or f"{'entries' if part else 'keys'} of leases of {listed(sorted(clients))}"
         return (
-            f"{self._subject(call)} added {effect.slot.field or effect.slot.element!r} to "
-            f"{effect.slot.key!r} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)}), while the "
-            f"entry of {listed(sorted(clients))}'s lease lay there"
+            f"{self._subject(call)} {did} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)}), "
+            f"while the {others} lay there"
         )
 
     def _key_of(self, owner: Lease, call: Call) -> str:
