@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients
 
 T = TypeVar("T")
@@ -85,6 +86,8 @@ class Session:
         self.clients = [make(host, port) for host, port in nodes]
         _stand_in(shape, len(nodes))
         _guard()
+        self._objects: dict[str, Any] = {}
+        """Those of locks whose object is used again, by their keys."""
         self._one: Any = None
         """The object of a lock that is told the key when it is acquired."""
         self._bodies = 0
@@ -185,14 +188,22 @@ class Session:
                 await _result(close())
 
     def _lock(self, given: Mapping[str, Any]) -> Any:
-        """The lock's object: a new one for each lease, or one for all if only its acquire gets the key."""
+        """The lock's object: a new one for each lease, or one for all if only its acquire gets the key.
+
+        With the option ``one_object`` one for all leases of a key.
+        """
         shape = self._shape
         if shape.made is None:
             return shape.target
         if shape.style == "decorator" and "body" in shape.made.roles():
             return None
         if "key" in shape.made.roles():
-            return shape.target(**self._arguments(shape.made, given))
+            if not self._options.get(ONE_OBJECT):
+                return shape.target(**self._arguments(shape.made, given))
+            key = given["key"]
+            if key not in self._objects:
+                self._objects[key] = shape.target(**self._arguments(shape.made, given))
+            return self._objects[key]
         if self._one is None:
             self._one = shape.target(**self._arguments(shape.made, given))
         return self._one

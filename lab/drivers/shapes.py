@@ -111,6 +111,20 @@ S_MAX: Final = 600
 MS_MIN: Final = 1000
 """A default of at most ``S_MAX`` counts seconds, one of at least ``MS_MIN`` milliseconds."""
 
+WAITS: Final = frozenset(
+    [
+        "blockingtimeout",
+        "acquiretimeout",
+        "acquisitiontimeout",
+        "waittimeout",
+        "waittime",
+        "timetowait",
+        "maxwait",
+        "maxwaittime",
+    ]
+)
+"""The names of how long an acquire may wait, without a unit; also ``timeout`` and ``wait`` of its method."""
+
 ACQUIRE: Final = ("acquire", "lock", "take", "obtain", "try_acquire", "try_lock", "acquire_lock", "get_lock")
 RELEASE: Final = ("release", "unlock", "free", "give_back", "release_lock")
 EXTEND: Final = ("extend", "renew", "refresh", "prolong", "extend_lock", "keep_alive")
@@ -219,6 +233,24 @@ class Shape(NamedTuple):
         return self.settings.permits or 1
 
     @property
+    def is_scope(self) -> bool:
+        """Whether ``with`` can be used on one object, and on the same object inside of that."""
+        of_class = self.made is None or inspect.isclass(self.target)
+        entered = hasattr(self.target, "__enter__") or hasattr(self.target, "__aenter__")
+        return of_class and entered and "key" in self._roles()
+
+    def wait_ns(self, options: Mapping[str, str | int | float | bool]) -> int | None:
+        """How long an acquire with these options may wait, as the lock says; None: it does not say."""
+        for use, more in ((self.acquire, frozenset(("timeout", "wait"))), (self.made, frozenset[str]())):
+            for name, default in use.options.items() if use is not None else ():
+                value = options.get(name, default)
+                if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+                    unit_ns = _unit_of_wait(name, value, WAITS | more)
+                    if unit_ns:
+                        return round(value * unit_ns)
+        return None
+
+    @property
     def in_seconds(self) -> bool:
         """Whether its TTL is counted in whole seconds."""
         uses = [use for use in (self.made, self.acquire, self.extend) if use is not None]
@@ -243,6 +275,9 @@ class Shape(NamedTuple):
         permits = f"; {self.permits} permits" if self.permits > 1 else ""
         parameters = ", ".join(dict.fromkeys(given)) or "no parameters"
         return f"{what}; {parameters}; {client}{replies}{lasts}{renews}{permits}{key}"
+
+    def _roles(self) -> set[str]:
+        return {role for use in (self.made, self.acquire) if use is not None for role in use.roles()}
 
     def _uses(self) -> Iterator[Use]:
         yield from (use for use in (self.made, self.acquire, self.extend, self.release) if use is not None)
@@ -757,6 +792,19 @@ def _unit(name: str) -> Role | None:
     if last in IN_S and of_ttl and (stem or last in ("ex", "seconds")):
         return "ttl_s"
     return None
+
+
+def _unit_of_wait(name: str, value: float, names: frozenset[str]) -> int:
+    """The unit of a parameter for how long an acquire may wait, in nanoseconds; 0: not known."""
+    *stem, last = name.lower().strip("_").split("_")
+    by_name = 1_000_000 if last in IN_MS else 1_000_000_000 if last in IN_S else 0
+    if by_name and "".join(stem) in names:
+        return by_name
+    if _plain(name) not in names:
+        return 0
+    if isinstance(value, float) or value <= S_MAX:
+        return 1_000_000_000
+    return 1_000_000 if value >= MS_MIN else 0
 
 
 def _first(lock: Any, names: Iterable[str]) -> str:

@@ -6,11 +6,12 @@ suspect what the checker clears; a test holds it to missing nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from checker.verdict import Finding, Severity
-from lab.examine.kinds import client_repeats, limits_its_tries
+from lab.examine.kinds import client_repeats, limits_its_tries, longest_wait_ns
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.delay import Delay
@@ -35,6 +36,8 @@ RELEASE: Final = "release-without-effect"
 """A release left the key of its lease on the nodes, though no fault struck and the lease lasted yet."""
 RENEWAL: Final = "renewal-stops"
 """A lease that renews itself was over while its holder lived and nodes answered."""
+LATE_RETURN: Final = "late-return"
+"""An acquire took far longer than the lock says that it waits, though no fault struck."""
 FOR_EVER_NS: Final = 1 << 62
 LEASES: Final = 3
 """A call that takes longer than so many leases had time enough."""
@@ -62,6 +65,10 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
         headline = f"{event['client']}'s {event['f']} never came to an end"
         evidence = (f"it was called {_seconds(outcome, event['time_ns'])} after the start",)
         found.setdefault(HANG, Violation(HANG, headline, evidence, clients=(event["client"],)))
+    for event, took_ns in outwaited(outcome):
+        headline = f"{event['client']}'s acquire took longer than the lock says that it waits"
+        seen = f"called {_seconds(outcome, event['time_ns'])} after the start; it took {took_ns / 1e9:.1f} s"
+        found.setdefault(LATE_RETURN, Violation(LATE_RETURN, headline, (seen,), clients=(event["client"],)))
     if only := suspected(outcome):
         for finding in named(outcome, only):
             if finding.name == "false-validity" and _extends_for_less(outcome.trial):
@@ -122,6 +129,27 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
         for client, event in pending.items()
         if client not in still and end_ns - event["time_ns"] > may_take_ns(event)
     ]
+
+
+def outwaited(outcome: Outcome) -> Iterator[tuple[dict[str, Any], int]]:
+    """The calls of acquires that took far longer than the lock says that it waits, and how long that was."""
+    trial = outcome.trial
+    limit_ns = None if outcome.struck else longest_wait_ns(trial.lock, trial.options)
+    if limit_ns is None:
+        return
+    called: dict[str, dict[str, Any]] = {}
+    for event in outcome.events:
+        if event["f"] == "acquire" and not is_unattended(event):
+            if event["type"] == "invoke":
+                called[event["grant_id"]] = event
+            elif event["grant_id"] in called:
+                call = called.pop(event["grant_id"])
+                if event["time_ns"] - call["time_ns"] > limit_ns:
+                    yield call, event["time_ns"] - call["time_ns"]
+    end_ns = MONOTONIC_START_NS + trial.horizon_ns
+    yield from (
+        (each, end_ns - each["time_ns"]) for each in called.values() if end_ns - each["time_ns"] > limit_ns
+    )
 
 
 def may_repeat(outcome: Outcome) -> bool:

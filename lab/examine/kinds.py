@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lab.drivers.shapes import shape_of
 from lab.errors import LabError
 from lab.examine.programs import S_NS
 from lab.locks import check_options, lock_class
+from lab.locks.base import OptionValue
 
 PAUSED: Final = "a client is paused"
 HELD: Final = "packets are held up for long"
@@ -145,6 +147,16 @@ LIMITS: Final[dict[str, frozenset[str]]] = {
 def limits_its_tries(lock: str, options: Mapping[str, object]) -> bool:
     """Whether a lock is told how often to try, and reads its options: it refuses one that there is not."""
     return "retry_count" in options and _refuses_options(lock)
+
+
+def longest_wait_ns(lock: str, options: Mapping[str, OptionValue]) -> int | None:
+    """How long an acquire may take if a lock that waits says for how long; None: it does not say.
+
+    Twice that and two seconds more: how often it asks, and what it does at the end, is its own matter.
+    """
+    shape = shape_of(lock)
+    wait_ns = None if shape is None else shape.wait_ns(options)
+    return None if wait_ns is None else 2 * wait_ns + 2 * S_NS
 
 
 def client_repeats(lock: str) -> bool:

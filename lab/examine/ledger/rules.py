@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from lab.examine.evidence import Evidence
 from lab.examine.judge import may_repeat
+from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import NEVER, ROUNDED_NS, Breach, Call, Claim, Effect, Entry, Lease, Ledger, Own
 from lab.examine.ledger.breaches import (
     CLAIMS,
@@ -43,6 +44,7 @@ from lab.search.trial import START_NS
 
 RAISES, NEVER_ENDS, IS_LATE, FAILS, MIXES = "raises", "never ends", "is late", "fails", "mixes keys"
 STOPS: Final = "stops renewing"
+OUTWAITS: Final = "waits past its time-out"
 FENCE, STALE = "fence", "stale"
 NOT_SENT, NOT_ARRIVED, OVERTAKEN, ERROR_REPLY = (
     "not sent",
@@ -235,9 +237,13 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
     if any(call.ended_ns == NEVER for call in ledger.calls):
         end_ns = max(end_ns, ZERO_NS - START_NS + outcome.trial.horizon_ns)
     refused = _refused_by_keys(ledger)
+    limit_ns = None if outcome.struck else longest_wait_ns(outcome.trial.lock, outcome.trial.options)
     for call in ledger.calls:
         bound_ns = max(call.ttl_ns, outcome.trial.ttl_ns) // 2
-        if min(call.ended_ns, end_ns) - call.called_ns > bound_ns and not is_out(outcome, call.client):
+        took_ns = min(call.ended_ns, end_ns) - call.called_ns
+        if call.f == "acquire" and limit_ns is not None and took_ns > limit_ns:
+            yield Found(Breach(PROGRESS, "acquire", OUTWAITS), call.called_ns + limit_ns, call=call)
+        if took_ns > bound_ns and not is_out(outcome, call.client):
             what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
             away = away_from(outcome, call.client, call.called_ns, over_ns)

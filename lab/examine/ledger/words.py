@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from checker.words import listed
+from lab.drivers.messages import ONE_OBJECT
 from lab.errors import LabError
 from lab.examine.evidence import Evidence
+from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import (
     MS_NS,
     NEVER,
@@ -50,6 +52,7 @@ from lab.examine.ledger.rules import (
     NOT_SENT,
     OTHER_TOKEN,
     OTHER_VALUE,
+    OUTWAITS,
     OVERTAKEN,
     RAISES,
     STOPS,
@@ -88,6 +91,7 @@ SAME_TOKEN, COMPARES_NOTHING, COMPARES_WRONG = "same token", "compares nothing",
 LOOKED_BEFORE = "looked before"
 MINORITY, SHORT_LIFE, DRIFT, LATE = "minority", "short life", "drift", "counts from later"
 OVER_AT_RETURN, OTHER_KEY, NO_END = "over at return", "other key", "no end"
+NESTED: Final = "nested"
 ASKED_NOBODY, SILENT, MINORITY_AWAY, ITS_OWN_KEY = (
     "asked nobody",
     "silent since",
@@ -182,6 +186,9 @@ class _Teller:
         assert effect.before is not None
         assert effect.before.lease is not None
         why, fact = self._how_it_chose(entry, effect.before)
+        if self.outcome.trial.reentrant and self.outcome.trial.options.get(ONE_OBJECT):
+            fact = NESTED
+            why = "the lock's object was taken twice, and its inner end gives back what the outer one has"
         facts = {fact, *([OTHER_KEY] if effect.before.lease.resource != call.lease.resource else [])}
         return Told(
             f"{subject} {did.format(self._key_of(effect.before.lease, call))}: {why}",
@@ -574,7 +581,9 @@ class _Teller:
             last_ns = max(event["time_ns"] for event in self.outcome.events)
             took = f"was not over after {_seconds(last_ns - call.called_ns)}"
         failed = f"failed at {self.at(call.ended_ns)} although the lock was free"
-        did = {NEVER_ENDS: "never ended", IS_LATE: took}.get(what, failed)
+        wait_ns = longest_wait_ns(self.outcome.trial.lock, self.outcome.trial.options)
+        limit = f"{took}, and by its time-out it should take {_seconds(wait_ns or 0)} at most"
+        did = {NEVER_ENDS: "never ended", IS_LATE: took, OUTWAITS: limit}.get(what, failed)
         return Told(f"{subject} {did}; {asked}", places, frozenset(facts))
 
     def _asked(self, call: Call) -> tuple[str, set[str], Sent | None]:
