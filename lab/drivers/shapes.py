@@ -133,8 +133,12 @@ OWNED: Final = ("owned", "is_owned", "is_held", "held", "is_acquired", "acquired
 BEGINNINGS: Final = ("acquire", "lock", "take", "obtain", "try", "get", "grab")
 """How the name of a function that takes a lock begins, if another one in its module gives it back."""
 ENDINGS: Final = ("release", "unlock", "free", "give_back", "drop", "return")
-BACKGROUND: Final = frozenset(("Thread", "Timer", "create_task", "ensure_future", "TaskGroup"))
+BACKGROUND: Final = frozenset(
+    ("Thread", "Timer", "create_task", "ensure_future", "TaskGroup", "run_in_executor", "start_new_thread")
+)
 """Calls by which a lock may renew its lease by itself."""
+PAUSES: Final = ("sleep", "wait", "wait_for")
+"""Calls by which a loop waits."""
 NOWHERE: Final = ("127.0.0.1", 1)
 """Nowhere: clients that are made to look at a lock connect with their first command, which is never sent."""
 
@@ -396,7 +400,9 @@ class _Look:
             methods = {"acquire": ACQUIRE}  # a method, which returns what is entered
         inside = self._run_inside()
         uses = {
-            part: self._method(lock, [each for each in names if each not in inside])
+            part: self._method(
+                lock, [each for each in names if each not in inside and not _goes_on(lock, each)]
+            )
             for part, names in methods.items()
         }
         if style == "two functions":
@@ -712,8 +718,7 @@ class _Look:
     def _renews(self) -> bool:
         if self._settings.renews is not None:
             return self._settings.renews
-        for call in (each for each in ast.walk(self._tree()) if isinstance(each, ast.Call)):
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        for name in _calls_in(self._tree()):
             if name in BACKGROUND:
                 self._missing.append(
                     (f"whether it renews its lease by itself: it has a {name}", "renews = true")
@@ -829,6 +834,29 @@ def _answers(call: Any) -> bool:
     except (OSError, TypeError, SyntaxError):
         return True
     return any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(tree))
+
+
+def _goes_on(lock: Any, name: str) -> bool:
+    """Whether a method is no call of its user's: it starts a thread or a task, or waits in a loop for good.
+
+    One that asks again in a loop until it has an answer returns that.
+    """
+    if name not in EXTEND:
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(lock, name)))))
+    except (AttributeError, OSError, TypeError, SyntaxError):
+        return False
+    loops = [each for each in ast.walk(tree) if isinstance(each, ast.While)]
+    waits = any(called in PAUSES for loop in loops for called in _calls_in(loop))
+    answers = any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(tree))
+    return (waits and not answers) or any(called in BACKGROUND for called in _calls_in(tree))
+
+
+def _calls_in(tree: ast.AST) -> Iterator[str]:
+    """The names of what is called, without the objects that they are methods of."""
+    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+        yield call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _gives_manager(lock: Any) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 
+import redis as blocking
 import redis.asyncio as redis
 
 UNLOCK = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
@@ -85,3 +86,21 @@ class CountsItsTries(Waiting):
                 return True
             await asyncio.sleep(1)
         return False
+
+
+class GivesAllBackInThreads:
+    """The same as a lock that blocks."""
+
+    def __init__(self, client: blocking.Redis, name: str, ttl_ms: int = 10_000):
+        self.client, self.name, self.ttl_ms = client, name, ttl_ms
+        self.token = uuid.uuid4().hex
+
+    def __enter__(self):
+        if self.client.get(self.name) == self.token:
+            return self
+        if not self.client.set(self.name, self.token, nx=True, px=self.ttl_ms):
+            raise TimeoutError(self.name)
+        return self
+
+    def __exit__(self, *error):
+        self.client.eval(UNLOCK, 1, self.name, self.token)
