@@ -784,6 +784,11 @@ def _table(name: str) -> str:
     return f'[tool.lock-lab.locks."{name}"]'
 
 
+def is_of_permits(name: str) -> bool:
+    """Whether a parameter, or an option, with this name may be how many clients hold a lock at once."""
+    return _plain(name) in NAMES["permits"]
+
+
 def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lab.errors import LabError
 from tests.known_bad.examined import examined
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -42,3 +43,17 @@ def test_a_broken_semaphore_is_found_with_its_cause(lock: str, finding: str, cau
 def test_a_lock_of_one_holder_is_none_of_two() -> None:
     found = examined("tests.locks_to_test.in_collections:OneTooMany", 400, first=True)
     assert [defect.findings[0] for defect in found.defects] == ["overlap"]
+
+
+def test_an_option_that_may_say_how_many_is_named_in_the_answer() -> None:
+    found = examined(LOCKS + "SaysNothing", 1)
+    assert [line.split(";")[0] for line in found.not_tried if "holder" in line] == [
+        "more than one holder: it has an option limit"
+    ]
+    assert not [line for line in examined(LOCKS + "Three", 1).not_tried if "holder" in line]
+
+
+def test_a_semaphore_on_several_nodes_is_refused() -> None:
+    with pytest.raises(LabError) as caught:
+        examined(LOCKS + "OnSeveralNodes", 1)
+    assert caught.value.seen == "a semaphore of 2 permits that asks 5 nodes"

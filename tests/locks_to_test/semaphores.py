@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from lab.locks.base import Lease
+from lab.locks.base import BaseLock, Lease, NotAcquired
+from lab.locks.redlock import Redlock
 from tests.locks_to_test.in_collections import DROP_OVER, NOW, OnePermit
 from tests.locks_to_test.plain import MS_NS, Plain
 
@@ -133,3 +134,25 @@ class GivesBackTwice(Counted):
         local there = redis.call('zrem', KEYS[1], ARGV[1])
         redis.call('decr', KEYS[1] .. ':count')
         return there"""
+
+
+class SaysNothing(BaseLock):
+    """Three by an option, of which its class says nothing."""
+
+    OPTIONS: ClassVar[dict[str, Any]] = {"limit": 3}
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        token, asked_ns = self.new_token(), self.clock_ns()
+        if not await self.ask("EVAL", Three.TAKE, 1, key, token, ttl_ns // MS_NS):
+            raise NotAcquired(key, [token])
+        return self.lease(key, token, ttl_ns, asked_ns)
+
+    async def release(self, lease: Lease) -> None:
+        await self.ask("ZREM", lease.key, lease.token)
+
+
+class OnSeveralNodes(Redlock):
+    """Two permits of which each is a majority of five nodes."""
+
+    name = "on-several-nodes"
+    permits: ClassVar[int] = 2
