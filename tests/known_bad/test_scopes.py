@@ -15,7 +15,7 @@ LOCKS = "tests.locks_to_test.ordinary.scopes:"
 @pytest.mark.parametrize("lock", ["Refusing", "Counting", "Waiting"])
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     # Their client repeats what was not answered, so that keys stay; nothing is said of that here.
-    found = examined(LOCKS + lock, schedules, options=(("retries", 0),))
+    found = examined(LOCKS + lock, schedules, to_the_end=True, options=(("retries", 0),))
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert found.schedules >= schedules
 
