@@ -17,7 +17,8 @@ LOCKS = "tests.locks_to_test.semaphores:"
 def test_a_correct_semaphore_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
-    assert "overlap" not in {each.finding for each in (*found.undecided, *found.limits)}
+    seen = {one.finding for one in found.undecided} | {one.finding for one in found.limits}
+    assert "overlap" not in seen
     assert found.schedules >= schedules
     assert found.kind == "a semaphore of 3 permits on one node"
 
