@@ -36,7 +36,7 @@ from checker.errors import HistoryError
 from checker.history.arrays import both, group_starts, plus, shorter
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.masks import positions
-from checker.history.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
+from checker.history.operations import I32, I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 from checker.history.windows import possible
 from checker.properties.mutual_exclusion import unless_open
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
@@ -216,6 +216,29 @@ def levels(holds: Holds) -> tuple[Index, I64, I64]:
     change = np.concatenate([holds.weight, -holds.weight])
     order = np.lexsort((change, time_ns, key))
     return key[order], time_ns[order], np.cumsum(change[order])  # every key's changes add up to nothing
+
+
+def taken(evidence: Evidence, grant: Index, start_ns: I64, end_ns: I64) -> tuple[I32, I64, I64]:
+    """The key, begin and end of times in which somebody could not be granted it, for liveness.
+
+    `start_ns` and `end_ns` are the windows of the grants at these places. Of a semaphore those are the times
+    in which it has not room for the most that anybody asks for, and the instants at which a grant begins: a
+    time between them is one in which nobody was granted a permit. Of any other lock they are the windows.
+    """
+    key = evidence.grants.key[grant]
+    if evidence.model != SEMAPHORE:
+        return key, start_ns, end_ns
+    weight = weights(evidence)
+    row = evidence.grants.row[grant]
+    holds = Holds(row, key.astype(np.int64), weight[row], start_ns, end_ns).proper()
+    asked = weight[evidence.ops.rows(F.ACQUIRE)]
+    of, time_ns, level = levels(holds)
+    full = positions(level + int(asked.max(initial=1)) > _capacity(evidence))  # no key's last level is full
+    return (
+        np.concatenate([of[full].astype(np.int32), key]),
+        np.concatenate([time_ns[full], start_ns]),
+        np.concatenate([time_ns[np.minimum(full + 1, time_ns.size - 1)], start_ns]),
+    )
 
 
 def over_capacity(evidence: Evidence, weight: I64, capacity: int) -> list[Finding]:

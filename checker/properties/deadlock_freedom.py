@@ -12,6 +12,9 @@ its TTL.
 `unavailable`: a majority was up and reachable, a client asked, and for longer than the scenario's bound
 nobody was granted the key though no certain grant held it.
 
+Of a semaphore both hold for a time in which nobody was granted a permit, and all that could be held together
+left room for the most that anybody asks for (`checker.properties.counting.taken`).
+
 Time in which the asking client or the lab itself stood still does not count.
 
 A pass says what was shown (`checker.properties.waiting`). Deadlock-freedom is `ok` if the key, free after a
@@ -34,6 +37,7 @@ from checker.history.evidence import LISTED_MAX, Evidence, Interval, derived, li
 from checker.history.masks import positions, some
 from checker.history.operations import I64, MISSING, NEVER, F, Status
 from checker.properties.availability import Availability, availability_of, covers, merged, total, within
+from checker.properties.counting import taken
 from checker.properties.waiting import Tries, Wait, Windows, gaps, hold_ends, tries_of, waiting
 from checker.properties.waits import deadlocks
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -134,7 +138,8 @@ def leaks(evidence: Evidence, tries: Tries) -> list[Finding]:
     grants, params = evidence.grants, evidence.params
     if evidence.history.gaps or not some(evidence.ops.status[tries.row] == Status.FAIL):
         return []  # in a gap anybody may have been granted it
-    free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, params.grace_ns)
+    every = np.arange(len(grants))
+    free = gaps(*taken(evidence, every, grants.called_ns, hold_ends(evidence)), evidence, params.grace_ns)
     availability, ttls = availability_of(evidence), _longest_ttls(evidence)
     findings = []
     for key, start, end in zip(free.key.tolist(), free.start_ns.tolist(), free.end_ns.tolist(), strict=True):
@@ -263,7 +268,7 @@ def unavailabilities(evidence: Evidence, tries: Tries, availability: Availabilit
     grants = evidence.grants
     held = positions(grants.held)
     ends = hold_ends(evidence)[held]
-    free = gaps(grants.key[held], grants.acquired_ns[held], ends, evidence, bound)
+    free = gaps(*taken(evidence, held, grants.acquired_ns[held], ends), evidence, bound)
     longest = int((tries.end_ns - tries.call_ns).max())
     findings = []
     for gap in zip(free.key.tolist(), free.start_ns.tolist(), free.end_ns.tolist(), strict=True):
@@ -293,7 +298,8 @@ def _refused_spans(
     grants, ops, grace = evidence.grants, evidence.ops, evidence.params.grace_ns
     if not some(ops.refused_by[tries.row] > 0):
         return
-    free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, bound)
+    every = np.arange(len(grants))
+    free = gaps(*taken(evidence, every, grants.called_ns, hold_ends(evidence)), evidence, bound)
     for key, start, end in zip(free.key.tolist(), free.start_ns.tolist(), free.end_ns.tolist(), strict=True):
         run: list[int] = []
         reach = start - grace

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients, class_of_sentinel
 
 T = TypeVar("T")
@@ -102,6 +103,8 @@ class Session:
             self.clients = [make(host, port) for host, port in nodes]
         _stand_in(shape, len(self.clients))
         _guard()
+        self._objects: dict[str, Any] = {}
+        """Those of locks whose object is used again, by their keys."""
         self._one: Any = None
         """The object of a lock that is told the key when it is acquired."""
         self._bodies = 0
@@ -203,14 +206,22 @@ class Session:
                 await _result(close())
 
     def _lock(self, given: Mapping[str, Any]) -> Any:
-        """The lock's object: a new one for each lease, or one for all if only its acquire gets the key."""
+        """The lock's object: a new one for each lease, or one for all if only its acquire gets the key.
+
+        With the option ``one_object`` one for all leases of a key.
+        """
         shape = self._shape
         if shape.made is None:
             return shape.target
         if shape.style == "decorator" and "body" in shape.made.roles():
             return None
         if "key" in shape.made.roles():
-            return shape.target(**self._arguments(shape.made, given))
+            if not self._options.get(ONE_OBJECT):
+                return shape.target(**self._arguments(shape.made, given))
+            key = given["key"]
+            if key not in self._objects:
+                self._objects[key] = shape.target(**self._arguments(shape.made, given))
+            return self._objects[key]
         if self._one is None:
             self._one = shape.target(**self._arguments(shape.made, given))
         return self._one
@@ -263,6 +274,8 @@ class Session:
                 return timedelta(milliseconds=given["ttl_ms"])
             case "owner":
                 return self._owner
+            case "permits":
+                return self._shape.permits
             case role:
                 return given[role]
 

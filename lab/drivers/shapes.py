@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -42,6 +42,7 @@ Role = Literal[
     "owner",
     "token",
     "body",
+    "permits",
     "ttl",
 ]
 """What a parameter is given. ``sentinel``: the client library's ``Sentinel``, which names the master by a
@@ -69,6 +70,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
         "owner": "owner ownerid holder holderid clientid workerid instanceid nodeid identity processid",
         "token": "token identifier value lockvalue uuid uniqueid id nonce lockidentifier handle lease",
         "body": "func fn function body callback work callable action",
+        "permits": "permits maxpermits numpermits maxleases maxholders maxlocks maxconcurrent maxconcurrency "
+        "concurrency limit slots capacity size",
     }.items()
 }
 """By which names parameters are known, in small letters and without underscores."""
@@ -113,6 +116,20 @@ S_MAX: Final = 600
 MS_MIN: Final = 1000
 """A default of at most ``S_MAX`` counts seconds, one of at least ``MS_MIN`` milliseconds."""
 
+WAITS: Final = frozenset(
+    [
+        "blockingtimeout",
+        "acquiretimeout",
+        "acquisitiontimeout",
+        "waittimeout",
+        "waittime",
+        "timetowait",
+        "maxwait",
+        "maxwaittime",
+    ]
+)
+"""The names of how long an acquire may wait, without a unit; also ``timeout`` and ``wait`` of its method."""
+
 ACQUIRE: Final = ("acquire", "lock", "take", "obtain", "try_acquire", "try_lock", "acquire_lock", "get_lock")
 RELEASE: Final = ("release", "unlock", "free", "give_back", "release_lock")
 EXTEND: Final = ("extend", "renew", "refresh", "prolong", "extend_lock", "keep_alive")
@@ -121,8 +138,12 @@ OWNED: Final = ("owned", "is_owned", "is_held", "held", "is_acquired", "acquired
 BEGINNINGS: Final = ("acquire", "lock", "take", "obtain", "try", "get", "grab")
 """How the name of a function that takes a lock begins, if another one in its module gives it back."""
 ENDINGS: Final = ("release", "unlock", "free", "give_back", "drop", "return")
-BACKGROUND: Final = frozenset(("Thread", "Timer", "create_task", "ensure_future", "TaskGroup"))
+BACKGROUND: Final = frozenset(
+    ("Thread", "Timer", "create_task", "ensure_future", "TaskGroup", "run_in_executor", "start_new_thread")
+)
 """Calls by which a lock may renew its lease by itself."""
+PAUSES: Final = ("sleep", "wait", "wait_for")
+"""Calls by which a loop waits."""
 NOWHERE: Final = ("127.0.0.1", 1)
 """Nowhere: clients that are made to look at a lock connect with their first command, which is never sent."""
 
@@ -135,6 +156,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``client``: a function that makes a client of a host and a port. ``replace``: functions that return the
     client, as ``module:name``; while the lab runs they return its own. ``renews``: whether the lock renews
     its lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
+    ``permits``: how many clients may hold it at once.
     """
 
     parameters: dict[str, str] = {}
@@ -145,6 +167,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replace: tuple[str, ...] = ()
     renews: bool | None = None
     key: str = ""
+    permits: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Parameter(NamedTuple):
@@ -214,6 +237,29 @@ class Shape(NamedTuple):
         return taken
 
     @property
+    def permits(self) -> int:
+        """How many clients may hold it at once."""
+        return self.settings.permits or 1
+
+    @property
+    def is_scope(self) -> bool:
+        """Whether ``with`` can be used on one object, and on the same object inside of that."""
+        of_class = self.made is None or inspect.isclass(self.target)
+        entered = hasattr(self.target, "__enter__") or hasattr(self.target, "__aenter__")
+        return of_class and entered and "key" in self._roles()
+
+    def wait_ns(self, options: Mapping[str, str | int | float | bool]) -> int | None:
+        """How long an acquire with these options may wait, as the lock says; None: it does not say."""
+        for use, more in ((self.acquire, frozenset(("timeout", "wait"))), (self.made, frozenset[str]())):
+            for name, default in use.options.items() if use is not None else ():
+                value = options.get(name, default)
+                if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+                    unit_ns = _unit_of_wait(name, value, WAITS | more)
+                    if unit_ns:
+                        return round(value * unit_ns)
+        return None
+
+    @property
     def in_seconds(self) -> bool:
         """Whether its TTL is counted in whole seconds."""
         uses = [use for use in (self.made, self.acquire, self.extend) if use is not None]
@@ -240,8 +286,12 @@ class Shape(NamedTuple):
         )
         renews = "; renews itself" if self.renews else ""
         key = f"; its key is {self.node_key}" if self.node_key != "{key}" else ""
+        permits = f"; {self.permits} permits" if self.permits > 1 else ""
         parameters = ", ".join(dict.fromkeys(given)) or "no parameters"
-        return f"{what}; {parameters}; {client}{replies}{lasts}{renews}{key}"
+        return f"{what}; {parameters}; {client}{replies}{lasts}{renews}{permits}{key}"
+
+    def _roles(self) -> set[str]:
+        return {role for use in (self.made, self.acquire) if use is not None for role in use.roles()}
 
     def _uses(self) -> Iterator[Use]:
         yield from (use for use in (self.made, self.acquire, self.extend, self.release) if use is not None)
@@ -360,7 +410,9 @@ class _Look:
             methods = {"acquire": ACQUIRE}  # a method, which returns what is entered
         inside = self._run_inside()
         uses = {
-            part: self._method(lock, [each for each in names if each not in inside])
+            part: self._method(
+                lock, [each for each in names if each not in inside and not _goes_on(lock, each)]
+            )
             for part, names in methods.items()
         }
         if style == "two functions":
@@ -482,6 +534,8 @@ class _Look:
                 self._missing.append(
                     (f"the unit of {each.name} of {name}", f'parameters = {{{each.name} = "ttl_s"}}')
                 )
+            elif role == "permits" and not (required and self._settings.permits):
+                options |= self._permits(each, name, given)
             elif role in ("owner", "token", "body", "host", "port", "url") and not required and not ends:
                 continue  # it has a default of its own
             elif role is not None:
@@ -494,6 +548,24 @@ class _Look:
             elif isinstance(each.default, str | int | float | bool):
                 options[each.name] = each.default
         return Use(name, tuple(given), options, _answers(call))
+
+    def _permits(
+        self, parameter: inspect.Parameter, of: str, given: list[Parameter]
+    ) -> dict[str, str | int | float | bool]:
+        """Give a parameter that may say how many clients hold it at once what is said of that; else ask.
+
+        Returns the option that it is of a lock that is said to have one holder.
+        """
+        default, permits = parameter.default, self._settings.permits
+        if permits is None and default != 1:
+            number = default if type(default) is int and default > 1 else 3
+            what = f"how many clients may hold it at once: {of} has a parameter {parameter.name}"
+            self._missing.append((what, f"permits = {number}"))
+        elif permits is not None and permits > 1:
+            given.append(Parameter(parameter.name, "permits", parameter.kind is parameter.POSITIONAL_ONLY))
+        elif permits == 1 and isinstance(default, str | int | float | bool):
+            return {parameter.name: default}
+        return {}
 
     def _role(
         self, parameter: inspect.Parameter, *, has_ttl: bool, is_method: bool, ends: bool
@@ -658,8 +730,7 @@ class _Look:
     def _renews(self) -> bool:
         if self._settings.renews is not None:
             return self._settings.renews
-        for call in (each for each in ast.walk(self._tree()) if isinstance(each, ast.Call)):
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        for name in _calls_in(self._tree()):
             if name in BACKGROUND:
                 self._missing.append(
                     (f"whether it renews its lease by itself: it has a {name}", "renews = true")
@@ -689,7 +760,7 @@ class _Look:
 
     def _complain(self, *, only_names: bool = False) -> None:
         """Raise one error for all that has to be said."""
-        missing = [each for each in self._missing if not only_names or each[0].startswith("what ")]
+        missing = [each for each in self._missing if not only_names or each[0].startswith(_NAMED)]
         if not missing:
             return
         raise LabError(
@@ -714,6 +785,8 @@ class _Look:
             return self._name
 
 
+_NAMED: Final = ("what ", "how many ")
+"""How what has to be said of a parameter begins."""
 _REACHES: Final = frozenset(("client", "clients", "url", "urls", "host", "sentinel"))
 """What a lock is given to reach its nodes."""
 
@@ -721,6 +794,11 @@ _REACHES: Final = frozenset(("client", "clients", "url", "urls", "host", "sentin
 def _table(name: str) -> str:
     """The heading under which ``pyproject.toml`` says something of a lock."""
     return f'[tool.lock-lab.locks."{name}"]'
+
+
+def is_of_permits(name: str) -> bool:
+    """Whether a parameter, or an option, with this name may be how many clients hold a lock at once."""
+    return _plain(name) in NAMES["permits"]
 
 
 def _plain(name: str) -> str:
@@ -736,6 +814,19 @@ def _unit(name: str) -> Role | None:
     if last in IN_S and of_ttl and (stem or last in ("ex", "seconds")):
         return "ttl_s"
     return None
+
+
+def _unit_of_wait(name: str, value: float, names: frozenset[str]) -> int:
+    """The unit of a parameter for how long an acquire may wait, in nanoseconds; 0: not known."""
+    *stem, last = name.lower().strip("_").split("_")
+    by_name = 1_000_000 if last in IN_MS else 1_000_000_000 if last in IN_S else 0
+    if by_name and "".join(stem) in names:
+        return by_name
+    if _plain(name) not in names:
+        return 0
+    if isinstance(value, float) or value <= S_MAX:
+        return 1_000_000_000
+    return 1_000_000 if value >= MS_MIN else 0
 
 
 def _first(lock: Any, names: Iterable[str]) -> str:
@@ -760,6 +851,29 @@ def _answers(call: Any) -> bool:
     except (OSError, TypeError, SyntaxError):
         return True
     return any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(tree))
+
+
+def _goes_on(lock: Any, name: str) -> bool:
+    """Whether a method is no call of its user's: it starts a thread or a task, or waits in a loop for good.
+
+    One that asks again in a loop until it has an answer returns that.
+    """
+    if name not in EXTEND:
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(lock, name)))))
+    except (AttributeError, OSError, TypeError, SyntaxError):
+        return False
+    loops = [each for each in ast.walk(tree) if isinstance(each, ast.While)]
+    waits = any(called in PAUSES for loop in loops for called in _calls_in(loop))
+    answers = any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(tree))
+    return (waits and not answers) or any(called in BACKGROUND for called in _calls_in(tree))
+
+
+def _calls_in(tree: ast.AST) -> Iterator[str]:
+    """The names of what is called, without the objects that they are methods of."""
+    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+        yield call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _gives_manager(lock: Any) -> bool:
@@ -826,7 +940,7 @@ def _sample(target: Any, made: Use, library: Library, is_async: bool) -> Any:
     values: dict[str, Any] = dict.fromkeys(("key", "owner", "token"), "look")
     values |= {"client": client, "clients": [client], "url": url, "urls": [url], "host": host, "port": port}
     values |= {"sentinel": class_of_sentinel(library, is_async=is_async)([NOWHERE]), "service": "look"}
-    values |= {"ttl_s": 10, "ttl_ms": 10_000, "ttl_timedelta": timedelta(seconds=10)}
+    values |= {"ttl_s": 10, "ttl_ms": 10_000, "ttl_timedelta": timedelta(seconds=10), "permits": 2}
     found = target(**{each.name: values[each.role] for each in made.parameters})
     if inspect.isawaitable(found):
         if inspect.iscoroutine(found):

@@ -134,7 +134,7 @@ def _with_each_bob(setting: Setting, course: Course, *, reentrant: bool) -> Iter
 def _trial(setting: Setting, tracks: dict[str, list[Timed]], *, reentrant: bool) -> Trial:
     told: dict[str, Track] = {name: tuple(track) for name, track in tracks.items()}
     base = setting.with_clients({ALICE: (), BOB: ()}, demand=not reentrant)
-    return replace(base, tracks=told, reentrant=reentrant)
+    return replace(base, tracks={**told, **base.tracks}, reentrant=reentrant)
 
 
 def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Course]:

@@ -13,11 +13,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.examine.catalogue import UNKNOWN
-from lab.examine.judge import ERROR, HANG, RELEASE, RENEWAL
+from lab.examine.judge import ERROR, HANG, LATE_RETURN, RELEASE, RENEWAL
 from lab.examine.ledger.breaches import OWN_KEYS
 from lab.examine.result import Defect
 
-_MILD: Final = ({"false-validity"}, {ERROR, HANG, RELEASE, RENEWAL}, {"leak"}, {"unavailable"})
+_MILD: Final = ({"false-validity"}, {ERROR, HANG, LATE_RETURN, RELEASE, RENEWAL}, {"leak"}, {"unavailable"})
 """Findings that harm less than two holders at once, the worst first."""
 
 

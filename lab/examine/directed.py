@@ -213,4 +213,5 @@ def _write(held_ns: int) -> list[Timed]:
 
 def _told(setting: Setting, tracks: dict[str, list[Timed]]) -> Trial:
     base = setting.with_clients(dict.fromkeys(tracks, ()), demand=False)
-    return replace(base, tracks={name: tuple(track) for name, track in tracks.items()})
+    told = {name: tuple(track) for name, track in tracks.items()}
+    return replace(base, tracks={**told, **base.tracks})

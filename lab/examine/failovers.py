@@ -54,7 +54,8 @@ def failovers(setting: Setting, profile: Profile, *, reentrant: bool = False) ->
         if any(trigger.track == BOB for trigger in triggers):
             continue
         base = setting.with_clients({ALICE: (), BOB: ()}, demand=not reentrant)
-        base = replace(base, tracks={name: tuple(track) for name, track in course.items()})
+        told = {name: tuple(track) for name, track in course.items()}
+        base = replace(base, tracks={**told, **base.tracks})
         try:
             sent = [each.nth for each in boundaries(base, SENDINGS_MAX) if each.client == ALICE]
         except LabError:  # reported by the examination, which runs it as well

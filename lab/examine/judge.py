@@ -6,11 +6,12 @@ suspect what the checker clears; a test holds it to missing nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from checker.verdict import Finding, Severity
-from lab.examine.kinds import client_repeats, limits_its_tries
+from lab.examine.kinds import client_repeats, limits_its_tries, longest_wait_ns
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.delay import Delay
@@ -25,6 +26,7 @@ from lab.faults.power_cut import PowerCut
 from lab.faults.promote import Promote
 from lab.faults.stall_disk import StallDisk
 from lab.scenario.tracks import Timed
+from lab.search.actor import permits_in
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import ZERO_NS, Outcome, is_unattended
 from lab.search.suspicion import named, suspected
@@ -39,6 +41,8 @@ RELEASE: Final = "release-without-effect"
 """A release left the key of its lease on the nodes, though no fault struck and the lease lasted yet."""
 RENEWAL: Final = "renewal-stops"
 """A lease that renews itself was over while its holder lived and nodes answered."""
+LATE_RETURN: Final = "late-return"
+"""An acquire took far longer than the lock says that it waits, though no fault struck."""
 FOR_EVER_NS: Final = 1 << 62
 LEASES: Final = 3
 """A call that takes longer than so many leases had time enough."""
@@ -66,6 +70,10 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
         headline = f"{event['client']}'s {event['f']} never came to an end"
         evidence = (f"it was called {_seconds(outcome, event['time_ns'])} after the start",)
         found.setdefault(HANG, Violation(HANG, headline, evidence, clients=(event["client"],)))
+    for event, took_ns in outwaited(outcome):
+        headline = f"{event['client']}'s acquire took longer than the lock says that it waits"
+        seen = f"called {_seconds(outcome, event['time_ns'])} after the start; it took {took_ns / 1e9:.1f} s"
+        found.setdefault(LATE_RETURN, Violation(LATE_RETURN, headline, (seen,), clients=(event["client"],)))
     if only := suspected(outcome):
         for finding in named(outcome, only):
             if finding.name == "false-validity" and _extends_for_less(outcome.trial):
@@ -128,15 +136,36 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     ]
 
 
+def outwaited(outcome: Outcome) -> Iterator[tuple[dict[str, Any], int]]:
+    """The calls of acquires that took far longer than the lock says that it waits, and how long that was."""
+    trial = outcome.trial
+    limit_ns = None if outcome.struck else longest_wait_ns(trial.lock, trial.options)
+    if limit_ns is None:
+        return
+    called: dict[str, dict[str, Any]] = {}
+    for event in outcome.events:
+        if event["f"] == "acquire" and not is_unattended(event):
+            if event["type"] == "invoke":
+                called[event["grant_id"]] = event
+            elif event["grant_id"] in called:
+                call = called.pop(event["grant_id"])
+                if event["time_ns"] - call["time_ns"] > limit_ns:
+                    yield call, event["time_ns"] - call["time_ns"]
+    end_ns = MONOTONIC_START_NS + trial.horizon_ns
+    yield from (
+        (each, end_ns - each["time_ns"]) for each in called.values() if end_ns - each["time_ns"] > limit_ns
+    )
+
+
 def may_repeat(outcome: Outcome) -> bool:
     """Whether calls may take a time that nobody states: their client repeats what faults kept from it."""
     return bool(outcome.struck) and client_repeats(outcome.trial.lock)
 
 
 def _is_free(outcome: Outcome) -> bool:
-    """Whether no client can hold a lock at the end, some leases after the last event.
+    """Whether fewer clients can hold a lock at the end than may, some leases after the last event.
 
-    No fault struck, and each grant was given back; what attempts of unknown outcome set has run out by then.
+    No fault struck, and the other grants were given back; what attempts of unknown outcome set has run out.
     """
     if outcome.struck:
         return False
@@ -146,7 +175,7 @@ def _is_free(outcome: Outcome) -> bool:
             held.add(event["grant_id"])
         elif event["f"] == "release" and event["type"] in ("ok", "fail"):
             held.discard(event["grant_id"])
-    return not held
+    return len(held) < permits_in(outcome.trial)
 
 
 def _out_of_action(outcome: Outcome) -> set[str]:

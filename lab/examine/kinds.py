@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lab.drivers.shapes import shape_of
 from lab.errors import LabError
 from lab.examine.programs import S_NS
 from lab.locks import check_options, lock_class
+from lab.locks.base import OptionValue
 
 PAUSED: Final = "a client is paused"
 HELD: Final = "packets are held up for long"
@@ -25,6 +27,8 @@ PROMOTED: Final = "a replica becomes the master"
 CLOCKS: Final = frozenset((JUMPS, DRIFTS, FORGETS, PROMOTED))
 LATE: Final = frozenset((PAUSED, HELD))
 
+SEMAPHORE: Final = "lab.locks.semaphore:Semaphore"
+"""The reference of locks that several clients may hold at once."""
 FALSE_VALIDITY: Final = "false-validity"
 UNFENCED: Final = ("stale-write", "unfenced-write", "lost-update", "cycle")
 """What a fencing token would stop."""
@@ -50,6 +54,7 @@ class Kind:
     expire; who wants the lock watches its record for a lease. ``states_validity``: it says for how long a
     lease is good; else its user has to look at a clock. ``replicated``: its node is a master with replicas,
     one of which may take its place. ``watched``: Sentinels name the master, and promote a replica.
+    ``permits``: how many clients may hold it at once.
     """
 
     quorum: bool
@@ -60,10 +65,13 @@ class Kind:
     states_validity: bool = True
     replicated: bool = False
     watched: bool = False
+    permits: int = 1
 
     @property
     def reference(self) -> str:
         """The lock of the lab that is right for this kind."""
+        if self.permits > 1:
+            return SEMAPHORE
         if self.replicated:
             return "sentinel" if self.watched else "failover"
         if not self.quorum:
@@ -90,6 +98,8 @@ class Kind:
         one = "a lock on a master that has replicas" if self.replicated else "a lock on one node"
         one = "a lock on the master that Sentinels name" if self.watched else one
         base = "a lock on a majority of independent nodes" if self.quorum else one
+        if self.permits > 1:
+            base = f"a semaphore of {self.permits} permits on one node"
         extras = [
             *(["with fencing tokens"] if self.fenced else []),
             *(["whose token the resource checks"] if self.announces else []),
@@ -100,8 +110,9 @@ class Kind:
     @property
     def promise(self) -> str:
         """What a lock of this kind promises."""
+        holders = "one holder at a time" if self.permits == 1 else f"at most {self.permits} holders at a time"
         text = (
-            "one holder at a time, and a lock that is free again after its TTL, while clocks run at nearly "
+            f"{holders}, and a lock that is free again after its TTL, while clocks run at nearly "
             "one rate and nodes do not forget"
         )
         if self.quorum:
@@ -127,6 +138,7 @@ class Kind:
 
 LIMITS: Final[dict[str, frozenset[str]]] = {
     "overlap": CLOCKS,
+    "over-capacity": CLOCKS,
     "continuity-loss": CLOCKS,
     "unavailable": CLOCKS | LATE | {DIES},
     "leak": CLOCKS,
@@ -138,6 +150,16 @@ LIMITS: Final[dict[str, frozenset[str]]] = {
 def limits_its_tries(lock: str, options: Mapping[str, object]) -> bool:
     """Whether a lock is told how often to try, and reads its options: it refuses one that there is not."""
     return "retry_count" in options and _refuses_options(lock)
+
+
+def longest_wait_ns(lock: str, options: Mapping[str, OptionValue]) -> int | None:
+    """How long an acquire may take if a lock that waits says for how long; None: it does not say.
+
+    Twice that and two seconds more: how often it asks, and what it does at the end, is its own matter.
+    """
+    shape = shape_of(lock)
+    wait_ns = None if shape is None else shape.wait_ns(options)
+    return None if wait_ns is None else 2 * wait_ns + 2 * S_NS
 
 
 def client_repeats(lock: str) -> bool:

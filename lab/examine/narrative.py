@@ -25,6 +25,7 @@ LONG_NS: Final = 20 * MS_NS
 OF_THE_RESOURCE: Final = ("read", "held", "write")
 WITHOUT_RESOURCE: Final = (
     "overlap",
+    "over-capacity",
     "fence-order",
     "false-validity",
     "continuity-loss",

@@ -19,6 +19,7 @@ from lab.examine.renewal import lapsed_renewals
 from lab.faults.clock import ClockFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
+from lab.search.actor import permits_in
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import Outcome, is_unattended
 
@@ -42,8 +43,9 @@ def own_findings(outcome: Outcome) -> Iterator[Violation]:
     """The findings beside the checker's; none where the clocks of nodes were moved, or nodes forgot."""
     if not labels(outcome.trial) & CLOCKS:
         yield from _over_at_return(outcome)
-        yield from _kept_alive(outcome)
-        yield from keys_that_stay(outcome)
+        if permits_in(outcome.trial) == 1:  # else another client's lease may be why a client is refused
+            yield from _kept_alive(outcome)
+            yield from keys_that_stay(outcome)
         yield from _claims_too_much(outcome)
         yield from _over_from_the_start(outcome)
         yield from _fence_of_who_was_overtaken(outcome)

@@ -179,7 +179,7 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
 
     With ``plain`` each client releases what it took before it asks again.
     """
-    draw = RandomDraw(random)
+    draw, holders = RandomDraw(random), setting.holders()
     space = Space(
         setting.lock,
         dict(setting.options),
@@ -198,6 +198,7 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
             trial = mutated(draw, swarm, random.choice(kept[-KEPT_MAX:]))
         else:
             trial = draw_trial(draw, swarm, "guided")
+        trial = replace(trial, clients={**trial.clients, **dict.fromkeys(holders, ())}, tracks=holders)
         yield released_once(trial) if plain else trial
 
 

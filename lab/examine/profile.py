@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from lab.drivers import PREFIX, is_driver
-from lab.drivers.shapes import shape_of
-from lab.errors import UnknownOutcome
+from lab.drivers.shapes import is_of_permits, shape_of
+from lab.errors import LabError, UnknownOutcome
 from lab.examine import about_leases as leases
 from lab.examine import about_nodes as nodes
 from lab.examine import about_releases as releases
@@ -19,6 +19,7 @@ from lab.examine.programs import ALICE, BOB, Setting
 from lab.examine.result import USED_AS
 from lab.examine.seen import Seen
 from lab.locks import lock_class
+from lab.locks.base import BaseLock
 from lab.search.trial import KEY, Round
 
 __all__ = ["Profile", "learn"]
@@ -88,6 +89,11 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
         probes.setting = dataclasses.replace(probes.setting, ttl_step_ns=step_ns).with_ttl(setting.ttl_ns)
     profile = Profile(_kind(probes), ttl_step_ns=probes.setting.ttl_step_ns, can=_abilities(probes))
     profile.not_tried += [words for what, words in CANNOT.items() if what not in profile.can]
+    if (option := _option_of_permits(setting)) is not None:
+        profile.not_tried.append(
+            f"more than one holder: it has an option {option}; if that is how many clients may hold it at "
+            "once, `permits` in its class says so"
+        )
     if (shape := shape_of(setting.lock)) is not None:
         profile.facts[USED_AS] = shape.words()
     for about, ask in FACTS:
@@ -100,6 +106,20 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
         profile.uses = _used_for_a_key(probes)
     profile.trials = probes.trials + len(probes.broken)
     return profile
+
+
+def _option_of_permits(setting: Setting) -> str | None:
+    """An option of a class that may be how many clients hold the lock at once, where nothing is said of that.
+
+    Of an ordinary lock that is asked before.
+    """
+    own = lock_class(setting.lock)
+    says_so = any("permits" in vars(each) for each in own.__mro__ if each is not BaseLock)
+    if says_so or is_driver(setting.lock):
+        return None
+    options = getattr(own, "OPTIONS", None)
+    names = list(options) if isinstance(options, dict) else []
+    return next((each for each in names if is_of_permits(each)), None)
 
 
 def _abilities(probes: Probes) -> frozenset[str]:
@@ -149,7 +169,11 @@ def _must_work(probes: Probes) -> None:
 
 
 def _kind(probes: Probes) -> Kind:
-    """Its kind, by how many nodes it used, and by what its class says of itself."""
+    """Its kind, by how many nodes it used, and by what its class says of itself.
+
+    Raises ``LabError``: a semaphore that asks several nodes.
+    """
+    permits = probes.setting.permits
     own = lock_class(probes.setting.lock)
     fenced, announces = bool(own.hands_out_fences), bool(getattr(own, "announces_token", False))
     try:
@@ -159,9 +183,17 @@ def _kind(probes: Probes) -> Kind:
         states = granted.how != "ok" or granted.event.get("claimed_ns") is not None
         sequential = nodes.is_sequential(seen, granted)
     except NotShown:
-        return Kind(False, fenced, announces)
-    observed = len(used) == 1 and _is_observed(probes, seen)
-    return Kind(len(used) > 1, fenced, announces, sequential, observed, states)
+        return Kind(False, fenced, announces, permits=permits)
+    if permits > 1 and len(used) > 1:
+        raise LabError(
+            f"a semaphore of {permits} permits that asks {len(used)} nodes",
+            where=probes.setting.lock,
+            expected="a semaphore on one node",
+            hint="each node has room for all permits, so clients that have a majority each may be more: no "
+            "semaphore of this kind keeps its promise, and none is a reference",
+        )
+    observed = len(used) == 1 and permits == 1 and _is_observed(probes, seen)
+    return Kind(len(used) > 1, fenced, announces, sequential, observed, states, permits=permits)
 
 
 def _is_observed(probes: Probes, seen: Seen) -> bool:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lab.faults.cut import Cut
+from lab.scenario.steps import Acquire, Release
 from lab.scenario.tracks import Timed
-from lab.scenario.triggers import at_start
+from lab.scenario.triggers import after, at_start
 from lab.scenario.types import NODE_NAMES
+from lab.search.as_tracks import action
 from lab.search.faults import timed_fault
-from lab.search.trial import START_NS, Ending, OptionValue, Round, Trial
+from lab.search.trial import START_NS, Ending, OptionValue, Round, Track, Trial
 
 MS_NS: Final = 1_000_000
 S_NS: Final = 1_000_000_000
@@ -166,6 +168,8 @@ class Setting:
     """Whether the first node is a master, and all others are its replicas."""
     sentinels: int = 0
     """How many Sentinels watch that master."""
+    permits: int = 1
+    """How many clients may hold the lock at once."""
     can: frozenset[str] = frozenset(("cancel", "tasks", "close"))
     """What a client can do beside acquire, extend and release; a driver says it, and has no ``close``."""
 
@@ -196,10 +200,11 @@ class Setting:
         seed: int = 0,
         demand: bool = True,
     ) -> Trial:
-        """A trial of this setting with these clients."""
+        """A trial of this setting with these clients, beside those that hold all permits but one."""
+        holders = self.holders()
         return Trial(
             self.lock,
-            clients,
+            {**clients, **dict.fromkeys(holders, ())},
             faults,
             nodes=self.nodes,
             ttl_ns=self.ttl_ns,
@@ -211,10 +216,29 @@ class Setting:
             replicated=self.replicated,
             sentinels=self.sentinels,
             seed=seed,
-            horizon_ns=7 * self.ttl_ns + 8 * S_NS,
+            horizon_ns=self._horizon_ns,
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,
             keys=self.keys,
+            tracks=holders,
         )
+
+    def holders(self) -> dict[str, Track]:
+        """Clients that hold all permits but one of a semaphore, over and over again, to the end of any trial.
+
+        Each gives its permit back in its lease and insists on another one at once: what is tried of two
+        clients of a lock is tried of a semaphore so, and the last permit changes hands between all of them.
+        """
+        ttl_ns = self.ttl_ns
+        turn = (
+            action(Acquire, insist_ns=self._horizon_ns, pause_ns=ttl_ns // 50),
+            action(Release, after(ttl_ns * 17 // 20)),
+        )
+        turns = self._horizon_ns // (ttl_ns * 17 // 20) + 1
+        return {f"holder-{number}": turn * turns for number in range(1, self.permits)}
+
+    @property
+    def _horizon_ns(self) -> int:
+        return 7 * self.ttl_ns + 8 * S_NS
 
 
 def split(

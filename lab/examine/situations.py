@@ -20,6 +20,8 @@ import msgspec
 from msgspec.structs import replace
 
 from lab.drivers import is_driver
+from lab.drivers.messages import ONE_OBJECT
+from lab.drivers.shapes import shape_of
 from lab.errors import UnknownOutcome
 from lab.examine.beyond import fast_clocks
 from lab.examine.boundaries import SHORT_NS
@@ -27,11 +29,12 @@ from lab.examine.crossing_extensions import crossing_extensions
 from lab.examine.directed import after_a_first_answer, cancelled_undo, late_answers, lost_majority
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.few_tokens import few_tokens
-from lab.examine.kinds import Kind
+from lab.examine.kinds import Kind, longest_wait_ns
 from lab.examine.long_after import long_after
 from lab.examine.other_ttls import other_ttls
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
+from lab.examine.reentrant import given_back_once
 from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.slow_replies import slow_replies
@@ -149,6 +152,11 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     if kind.quorum and profile.extends:
         found["lost majority"] = lost_majority(patient(setting))
         found["crossing extensions"] = crossing_extensions(patient(setting))
+    shape = shape_of(setting.lock)
+    if shape is not None and shape.is_scope:
+        found["taken twice"] = taken_twice(setting)
+    if (limit_ns := longest_wait_ns(setting.lock, setting.options)) is not None:
+        found["time-out"] = waited_for(patient(setting), limit_ns)
     if profile.watchdog:
         found["renewal"] = outlived(setting)
     if kind.quorum:
@@ -240,6 +248,20 @@ def _over_meanwhile(setting: Setting, call: str, nodes: tuple[str, ...]) -> Tria
     jump = timed_fault(Jump, on(ALICE, call, after_ns=S_NS // 40), ALICE, by_ns=-3 * ttl_ns)
     turn = Round(0, ttl_ns // 2, int(call == EXTENDS))
     return setting.with_clients({ALICE: (turn,), BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),)}, (late, jump))
+
+
+def taken_twice(setting: Setting) -> Iterator[Trial]:
+    """The lock's object is taken again by who has taken it, and the inner use ends first, as of ``with``."""
+    yield given_back_once(dataclasses.replace(setting, options={**setting.options, ONE_OBJECT: True}))
+
+
+def waited_for(setting: Setting, limit_ns: int) -> Iterator[Trial]:
+    """Alice holds the lock for longer than Bob's acquire may take."""
+    held_ns = setting.ttl_ns * 95 // 100
+    if limit_ns < setting.ttl_ns * 9 // 10:
+        asks = Round(setting.ttl_ns // 50, setting.ttl_ns // 100)
+        clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, held_ns),), BOB: (asks,)}
+        yield setting.with_clients(clients, demand=False)
 
 
 def outlived(setting: Setting) -> Iterator[Trial]:

@@ -11,7 +11,7 @@ from typing import Final
 from checker.words import listed
 from lab.examine.catalogue import CATALOGUE, CauseKind
 from lab.examine.judge import ERROR, HANG, RELEASE, RENEWAL
-from lab.examine.kinds import FALSE_VALIDITY, LATE, SENTENCES
+from lab.examine.kinds import FALSE_VALIDITY, LATE, SEMAPHORE, SENTENCES, UNFENCED
 from lab.examine.ledger.breaches import RULES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
 from lab.examine.result import USED_AS, Defect, Directed, Examined, Lines, OnReal, Part
@@ -28,14 +28,17 @@ OWN: Final = {
     RENEWAL: "a lease of a lock that renews its leases, which ends though its holder lives and nodes answer",
 }
 """What is looked for beside the checker's findings."""
+OVER_CAPACITY: Final = "over-capacity"
 SOUGHT: Final = (
-    *("overlap", "continuity-loss", "false-validity", "leak", "unavailable"),
+    *("overlap", OVER_CAPACITY, "continuity-loss", "false-validity", "leak", "unavailable"),
     *("lost-update", "cycle", "unfenced-write", "stale-write", "fence-order", "fence-breach"),
     *OWN,
 )
 """The findings that are looked for in each schedule."""
 REFUSED: Final = ("unavailable", "leak")
 """Findings about a lock that is refused for too long."""
+OF_ONE_HOLDER: Final = ("overlap", "continuity-loss", *UNFENCED)
+"""Findings that are none where several clients may hold the lock."""
 OF_FENCES: Final = ("fence-order", "fence-breach")
 FENCED: Final = ("redlock-fenced",)
 NEVER_MAX: Final = 8
@@ -275,12 +278,9 @@ def not_found(examined: Examined) -> list[str]:
         return []
     seen = {name for defect in examined.defects for name in defect.findings}
     seen |= {limit.finding for limit in examined.limits} | {each.finding for each in examined.undecided}
-    fenced = examined.reference in FENCED
-    return [
-        f"{name}: {meaning(name)}"
-        for name in SOUGHT
-        if name not in seen and (fenced or name not in OF_FENCES)
-    ]
+    unsought = {*seen, *(() if examined.reference in FENCED else OF_FENCES)}
+    unsought |= set(OF_ONE_HOLDER) if examined.reference == SEMAPHORE else {OVER_CAPACITY}
+    return [f"{name}: {meaning(name)}" for name in SOUGHT if name not in unsought]
 
 
 @dataclass(frozen=True, slots=True)

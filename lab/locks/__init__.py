@@ -224,6 +224,18 @@ def refuse_alone(name: str, where: str, around: str = "", hint: str = "") -> Non
         raise LabError(f"the lock {name} {does}", where=where, expected=expected, hint=hint or cluster)
 
 
+def permits_of(name: str) -> int:
+    """How many clients may hold a lock at once, as its class or its settings say: 1 if nothing does.
+
+    Raises ``LabError``: there is no such lock, or it says something else than a number.
+    """
+    shape = None if name in BUILT_IN or name.startswith((MUTANT, PREFIX)) else shape_of(name)
+    said = getattr(lock_class(name), "permits", 1) if shape is None else shape.permits
+    if not isinstance(said, int) or isinstance(said, bool) or said < 1:
+        raise LabError(f"{said!r} as the permits of {name}", where="permits", expected="a positive number")
+    return said
+
+
 def margin_ns(name: str, ttl_ns: int, options: Options) -> int:
     """Return the safety margin of a lock.
 

@@ -149,6 +149,7 @@ class Lock(Protocol):
     needs a request to find out whether a lease is held has the method ``held`` (see ``Asks``).
     ``key: ClassVar[str]``: the pattern of its keys, such as ``"order:{}"``, if it does not take any text.
     ``extends: ClassVar[bool] = False``: it cannot extend a lease.
+    ``permits: ClassVar[int]``: how many clients may hold it at once, if it is a semaphore of more than one.
     ``asks: ClassVar[str]``: "sentinels" if it needs Redis Sentinels (``Surroundings.sentinels``), "cluster"
     if its nodes must be a Redis Cluster.
     """
@@ -259,6 +260,8 @@ class BaseLock:
     """Its name in reports: that of the class."""
     hands_out_fences: ClassVar[bool] = False
     extends: ClassVar[bool] = False
+    permits: ClassVar[int] = 1
+    """How many clients may hold it at once."""
     key: ClassVar[str] = "{}"
     """The pattern of its keys."""
     OPTIONS: ClassVar[Options] = {}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from lab.addresses import SENTINEL_SERVICE, Address
 from lab.drivers import ordinary
+from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.shapes import Shape
 from lab.locks.base import (
     Belief,
@@ -63,7 +64,7 @@ class OrdinaryLock:
         """Make the lock. Raises ``OptionError``: an option that it does not take, or of another type."""
         taken = cls.shape.options
         for name, value in options.items():
-            if name in ordinary.OPTIONS_OF_CLIENTS:
+            if name in (*ordinary.OPTIONS_OF_CLIENTS, ONE_OBJECT):
                 continue
             if name not in taken:
                 choices = (*taken, *ordinary.OPTIONS_OF_CLIENTS)

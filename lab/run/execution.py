@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from checker.history.history import PHASE, STEPS
-from lab.analysis.assumptions import EPSILON_NS, RHO
+from lab.analysis.assumptions import EPSILON_NS, RHO, semaphore_params
 from lab.analysis.lacking import NOT_SIMULATED
 from lab.client_protocol import Setup
 from lab.drivers import is_driver
@@ -452,6 +452,7 @@ class Run:
             "stall_ns": STALL_NS,
             "unavailable_ns": scenario.unavailable_after_ns,
             "clients": list(scenario.clients),
+            **semaphore_params(self._properties.permits),
         }
 
 

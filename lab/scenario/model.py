@@ -73,6 +73,7 @@ FindingName = Literal[
     "overlap",
     "belief-overlap",
     "possible-overlap",
+    "over-capacity",
     "false-validity",
     "continuity-loss",
     "stale-use",

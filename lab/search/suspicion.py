@@ -24,7 +24,7 @@ from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.drivers import is_driver
 from lab.locks import margin_ns
 from lab.locks.base import usual_margin_ns
-from lab.search.actor import params_of
+from lab.search.actor import params_of, permits_in
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.trial import OptionValue
 
@@ -118,15 +118,15 @@ def _lease_ns(lock: str, ttl_ns: int, options: tuple[tuple[str, OptionValue], ..
 def _overlap(outcome: Outcome) -> bool:
     trial = outcome.trial
     lease_ns = _lease_ns(trial.lock, trial.longest_ttl_ns, tuple(trial.options.items()))
-    reach: dict[str, int] = {}
+    permits, ends_ns = permits_in(trial), dict[str, list[int]]()
     for grant in sorted(grants_in(outcome.events).values(), key=lambda grant: grant.acquired_ns):
         start_ns = grant.acquired_ns + EPSILON_NS
         end_ns = min(grant.released_ns, grant.since_ns + lease_ns) - EPSILON_NS
         if start_ns < end_ns:
-            reached_ns = reach.get(grant.key, -1)
-            if start_ns < reached_ns:
+            held = [each for each in ends_ns.get(grant.key, ()) if each > start_ns]
+            if len(held) >= permits:
                 return True
-            reach[grant.key] = max(reached_ns, end_ns)
+            ends_ns[grant.key] = [*held, end_ns]
     return False
 
 
@@ -169,12 +169,12 @@ def _in_vain(outcome: Outcome) -> bool:
     for event in outcome.events:
         if event["f"] in ("acquire", "extend", "release"):
             of_keys.setdefault(event["key"], []).append(event)
-    bound_ns = trial.unavailable_ns
-    return any(_longest_wait_ns(events, end_ns) > bound_ns for events in of_keys.values())
+    bound_ns, permits = trial.unavailable_ns, permits_in(trial)
+    return any(_longest_wait_ns(events, end_ns, permits) > bound_ns for events in of_keys.values())
 
 
-def _longest_wait_ns(events: Events, end_ns: int) -> int:
-    """For how long clients waited for a key at most while no client held it for certain.
+def _longest_wait_ns(events: Events, end_ns: int, permits: int) -> int:
+    """For how long clients waited for a key at most while a permit of it was held by none for certain.
 
     A grant ends here when its release is called, or its TTL after the last success: never later than the
     checker has it.
@@ -183,6 +183,10 @@ def _longest_wait_ns(events: Events, end_ns: int) -> int:
     longest_ns = 0
     waiting: set[str] = set()
     held_until_ns: dict[str, int] = {}
+
+    def full_until_ns() -> int:
+        return sorted(held_until_ns.values())[-permits] if len(held_until_ns) >= permits else 0
+
     for event in events:
         f, kind, now_ns = event["f"], event["type"], event["time_ns"]
         granted = kind == "ok" and f == "acquire"
@@ -194,7 +198,7 @@ def _longest_wait_ns(events: Events, end_ns: int) -> int:
             else:
                 waiting.discard(event["client"])
         if (granted or released) and since_ns is not None:
-            longest_ns = max(longest_ns, now_ns - max(since_ns, *held_until_ns.values(), 0))
+            longest_ns = max(longest_ns, now_ns - max(since_ns, full_until_ns()))
             since_ns = now_ns if waiting else None
         if released:
             held_until_ns.pop(event["grant_id"], None)
@@ -202,7 +206,7 @@ def _longest_wait_ns(events: Events, end_ns: int) -> int:
             held_until_ns[event["grant_id"]] = now_ns + event["ttl_ns"]
     if since_ns is None:
         return longest_ns
-    return max(longest_ns, end_ns - max(since_ns, *held_until_ns.values(), 0))
+    return max(longest_ns, end_ns - max(since_ns, full_until_ns()))
 
 
 def _dishonest(outcome: Outcome) -> bool:
@@ -241,6 +245,7 @@ def _claims_too_much(event: dict[str, Any], called_ns: int) -> bool:
 
 LOOKS: Final[dict[str, Callable[[Outcome], bool]]] = {
     "overlap": _overlap,
+    "over-capacity": _overlap,
     "fence-order": _fence_order,
     "lost-update": _lost_update,
     "stale-write": _late_write,

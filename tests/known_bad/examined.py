@@ -9,11 +9,23 @@ from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Examined
 
 
-def examined(lock: str, schedules: int, *, seed: int = 0, first: bool = False, **asked: Any) -> Examined:
-    """The result after so many schedules, or with ``first`` after the first defect."""
+def examined(
+    lock: str,
+    schedules: int,
+    *,
+    seed: int = 0,
+    first: bool = False,
+    to_the_end: bool = False,
+    **asked: Any,
+) -> Examined:
+    """The result after so many schedules, or with ``first`` after the first defect.
+
+    They count what it takes to look into what is seen; with ``to_the_end`` that comes after so many.
+    """
 
     def enough(progress: Progress) -> None:
-        if progress.schedules >= schedules or (first and progress.defects):
+        if (progress.schedules >= schedules and not to_the_end) or (first and progress.defects):
             raise OutOfTime
 
-    return examine(Asked(lock, "3600s", seed, jobs=1, **asked), enough)
+    tried = schedules if to_the_end else None
+    return examine(Asked(lock, "3600s", seed, jobs=1, schedules=tried, **asked), enough)

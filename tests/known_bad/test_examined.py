@@ -56,9 +56,12 @@ OF_OTHER_LOCKS = (
     "renews-unasked",
     "stays-with-old-master",
     "lets-in-another",
+    "gives-back-twice",
+    "ignores-time-out",
+    "inner-exit-releases",
 )
 """Causes that no broken lock of the lab has: the tests of named causes, of mistakable ones, of failovers,
-and of locks in collections show them."""
+of locks in collections, of semaphores and of scopes show them."""
 OF_RULES = ("breaks-own-keys", "claims-too-much", "leaves-residue", "refuses-free-lock", "different-keys")
 """What a breach is called that nothing more special fits, of whatever lock."""
 UNUSUAL = "tests.locks_to_test."

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lab.drivers import ordinary
+from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.python.wire import Grant, Refused, serve
 from lab.drivers.shapes import Settings, Shape, shape_of
 
@@ -62,7 +63,7 @@ class Ordinary:
     def __init__(self, shape: Shape, *, alone: bool = False) -> None:
         self._shape, self._alone = shape, alone
         self.distribution = shape.lock.partition(":")[0].partition(".")[0]
-        self.options = (*shape.options, *ordinary.OPTIONS_OF_CLIENTS)
+        self.options = (*shape.options, *ordinary.OPTIONS_OF_CLIENTS, ONE_OBJECT)
         self.node_key = shape.node_key
         said = {"extend": shape.extend is not None, "held": bool(shape.owned), "renews": shape.renews}
         self.caps = tuple(name for name, is_so in said.items() if is_so)
@@ -71,6 +72,8 @@ class Ordinary:
         elif shape.in_seconds:
             self.ttl_step_ms = 1000
         self._idle: list[Thread] = []
+        self._only: Thread | None = None
+        """The one thread in which an object is used again."""
         self.client_name = self.service = ""
         self.sentinels: list[tuple[str, int]] = []
 
@@ -78,11 +81,12 @@ class Ordinary:
         self._session = ordinary.Session(
             self._shape, nodes, options, self.client_name, self.sentinels, self.service
         )
+        self._only = Thread() if options.get(ONE_OBJECT) else None
         if self._alone:
             ordinary.belongs_to(self._session)
 
     def acquire(self, key: str, ttl_ms: int) -> Grant:
-        thread = self._idle.pop() if self._idle else Thread()
+        thread = self._only or (self._idle.pop() if self._idle else Thread())
         try:
             held = _said(lambda: thread.do(lambda: ordinary.now(self._session.acquire(key, ttl_ms))))
         except BaseException:

@@ -188,11 +188,19 @@ class Ledger:
         majority: how many of them make a grant.
         uses: how many of them the lock uses for one key; 0: all.
         reentrant: whether a client may have several grants of one lock.
+        permits: how many clients may have the lock at once.
     """
 
     def __init__(
-        self, nodes: tuple[str, ...], majority: int, *, uses: int = 0, reentrant: bool = False
+        self,
+        nodes: tuple[str, ...],
+        majority: int,
+        *,
+        uses: int = 0,
+        reentrant: bool = False,
+        permits: int = 1,
     ) -> None:
+        self.permits = permits
         self.nodes, self.majority, self.uses, self.reentrant = nodes, majority, uses or len(nodes), reentrant
         self.calls: list[Call] = []
         self.leases: dict[str, Lease] = {}

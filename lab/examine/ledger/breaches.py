@@ -57,8 +57,11 @@ READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
 def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
     call, what, now_ns, slot = entry.call, effect.what, entry.time_ns, effect.slot
-    if call is None or what == "count":
+    if call is None:
         return None
+    if what == "count":
+        again = _counts_again(call, entry.node, effect, ledger)
+        return Breach(OWN_KEYS, call.f, what, OWN) if again else None
     lease, f = call.lease, call.f
     owner = effect.before.lease if effect.before is not None else None
     foreign = owner is not None and owner is not lease
@@ -75,7 +78,7 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     grows = what in ("create", "prolong", "replace")
     if what == "create" and f == "acquire":
         if not slot.element and is_apart(lease, slot.key, ledger, now_ns):
-            return Breach(OWN_KEYS, f, what, APART)
+            return Breach(OWN_KEYS, f, what, APART if ledger.permits == 1 else BESIDE)
         if beside(lease, entry.node, slot, ledger, now_ns) is not None:
             return Breach(OWN_KEYS, f, what, BESIDE)
     is_over = lease.state not in ("asked", "held") and lease.over_ns < sent_ns - GRACE_NS
@@ -93,6 +96,33 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     ):
         return Breach(OWN_KEYS, f, what, OWN)
     return Breach(RESIDUE, f, KEPT_TOO_LONG) if _is_too_long(call, effect, now_ns) else None
+
+
+def _counts_again(call: Call, node: str, effect: Effect, ledger: Ledger) -> bool:
+    """Whether a release counts down on a node though its lease has nothing there to give back.
+
+    What the lease had there was gone before this call; or it had nothing, and has counted down before.
+    """
+    if call.f != "release" or _counted(effect) >= 0:
+        return False
+    had = took = False
+    total = 0
+    for each in (entry for other in ledger.calls if other.lease is call.lease for entry in other.entries):
+        for one in each.effects if each.node == node and not each.undone else ():
+            had |= one.after is not None and one.after.lease is call.lease and one.what != "count"
+            is_own = one.before is not None and one.before.lease is call.lease
+            took |= is_own and one.what == "delete" and each.call is call
+            total += _counted(one) if one.slot == effect.slot else 0
+    return not took if had else total < 0
+
+
+def _counted(effect: Effect) -> int:
+    """By how much a counter grew."""
+    before, after = (
+        int(own.lies.value) if own is not None and own.lies.value.lstrip("-").isdigit() else 0
+        for own in (effect.before, effect.after)
+    )
+    return after - before if effect.what == "count" else 0
 
 
 def _may_go_or_come(effect: Effect, lease: Lease) -> bool:
@@ -125,30 +155,43 @@ def _is_too_long(call: Call, effect: Effect, now_ns: int) -> bool:
     return effect.after is not None and effect.after.lies.until_ns - now_ns > due_ns
 
 
+def is_rival(other: Lease, lease: Lease, ledger: Ledger) -> bool:
+    """Whether one of two leases of one lock leaves less of it to the other.
+
+    Of a lock with one holder a client may take over what it has itself; of a semaphore it takes two permits.
+    """
+    is_anothers = other.client != lease.client or (ledger.permits > 1 and other is not lease)
+    return is_anothers and other.resource == lease.resource
+
+
 def is_apart(lease: Lease, key: str, ledger: Ledger, now_ns: int) -> bool:
-    """Whether another client has the same lock, with its majority under other names and none under this."""
+    """Whether as many others as may have the same lock, with majorities under other names and none here."""
+    apart = 0
     for other in ledger.leases.values():
-        if other.client != lease.client and other.resource == lease.resource and other.is_live(now_ns):
+        if is_rival(other, lease, ledger) and other.is_live(now_ns):
             keys = {
                 slot.key
                 for owned in ledger.owned.values()
                 for slot, own in owned.items()
                 if own.lease is other
             }
-            if keys and key not in keys and ledger.kept_until_ns(other, now_ns):
-                return True
-    return False
+            apart += bool(keys and key not in keys and ledger.kept_until_ns(other, now_ns))
+    return apart >= ledger.permits
 
 
 def beside(lease: Lease, node: str, slot: Slot, ledger: Ledger, now_ns: int) -> Lease | None:
-    """Another client's lease that lasts, or is asked for, and has a field or an element of the same key."""
+    """Another client's lease that lasts, or is asked for, and has a field or an element of the same key.
+
+    Only if so many have one as may have the lock at once.
+    """
+    found: dict[int, Lease] = {}
     for there, own in ledger.owned[node].items():
         other = own.lease
         if there.key != slot.key or there == slot or other is None:
             continue
-        if other.client != lease.client and other.resource == lease.resource and other.is_live(now_ns):
-            return other
-    return None
+        if is_rival(other, lease, ledger) and other.is_live(now_ns):
+            found[id(other)] = other
+    return next(iter(found.values())) if len(found) >= ledger.permits else None
 
 
 def residue_of(own: Own, now_ns: int, share: int = 2) -> Breach | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lab.errors import NotModelled, UnknownOutcome
-from lab.examine.judge import ERROR, HANG, RENEWAL
+from lab.examine.judge import ERROR, HANG, LATE_RETURN, RENEWAL
 from lab.examine.ledger.book import NEVER, OVER, Breach
 from lab.examine.ledger.breaches import BESIDE, CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
 from lab.examine.ledger.keeping import Kept, Repairs, keep
@@ -21,6 +21,7 @@ from lab.examine.ledger.rules import (
     IS_LATE,
     MIXES,
     NEVER_ENDS,
+    OUTWAITS,
     RAISES,
     STALE,
     STOPS,
@@ -38,13 +39,14 @@ SAYS: Final[dict[str, tuple[str, ...]]] = {
     ERROR: (RAISES,),
     HANG: (NEVER_ENDS,),
     RENEWAL: (STOPS,),
+    LATE_RETURN: (OUTWAITS,),
     "fence-order": (FENCE,),
     **dict.fromkeys(("fence-breach", "stale-write", "lost-update", "cycle"), (STALE,)),
     "unavailable": _SLOW,
     "leak": _SLOW,
 }
 """What breaches without a repair say of findings, the most telling first."""
-AT_ONCE: Final = (ERROR, HANG, RENEWAL, "fence-order", "fence-breach")
+AT_ONCE: Final = (ERROR, HANG, RENEWAL, LATE_RETURN, "fence-order", "fence-breach")
 """Findings that such a breach explains whatever else is wrong."""
 RANKS: Final = {OWN_KEYS: 0, CLAIMS: 1, RESIDUE: 2}
 """Acts on what others have tell most, then claims, then what is done to a lease that is over."""

@@ -45,6 +45,7 @@ from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel
 from lab.redis_model.keyspace import Hash, List, Set, SortedSet
+from lab.search.actor import permits_in
 from lab.search.cluster import TrialNode
 from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
@@ -103,6 +104,7 @@ class LedgerRun(TrialRun):
                 trial.majority,
                 uses=0 if trial.replicated else trial.uses,
                 reentrant=trial.reentrant,
+                permits=permits_in(trial),
             ),
             repairs,
         )

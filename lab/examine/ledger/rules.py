@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from lab.examine.evidence import Evidence
 from lab.examine.judge import may_repeat
+from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import NEVER, ROUNDED_NS, Breach, Call, Claim, Effect, Entry, Lease, Ledger, Own
 from lab.examine.ledger.breaches import (
     CLAIMS,
@@ -45,6 +46,7 @@ from lab.search.trial import START_NS
 
 RAISES, NEVER_ENDS, IS_LATE, FAILS, MIXES = "raises", "never ends", "is late", "fails", "mixes keys"
 STOPS: Final = "stops renewing"
+OUTWAITS: Final = "waits past its time-out"
 FENCE, STALE = "fence", "stale"
 NOT_SENT, NOT_ARRIVED, OVERTAKEN, ERROR_REPLY = (
     "not sent",
@@ -255,9 +257,13 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
     if any(call.ended_ns == NEVER for call in ledger.calls):
         end_ns = max(end_ns, ZERO_NS - START_NS + outcome.trial.horizon_ns)
     refused = _refused_by_keys(ledger)
+    limit_ns = None if outcome.struck else longest_wait_ns(outcome.trial.lock, outcome.trial.options)
     for call in ledger.calls:
         bound_ns = max(call.ttl_ns, outcome.trial.ttl_ns) // 2
-        if min(call.ended_ns, end_ns) - call.called_ns > bound_ns and not is_out(outcome, call.client):
+        took_ns = min(call.ended_ns, end_ns) - call.called_ns
+        if call.f == "acquire" and limit_ns is not None and took_ns > limit_ns:
+            yield Found(Breach(PROGRESS, "acquire", OUTWAITS), call.called_ns + limit_ns, call=call)
+        if took_ns > bound_ns and not is_out(outcome, call.client):
             what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
             away = away_from(outcome, call.client, call.called_ns, over_ns, losing_only=True)
@@ -313,15 +319,17 @@ def _keys_refuse_for_ns(ledger: Ledger, call: Call, refused: list[Call]) -> int:
 
 
 def _is_free_for(kept: Kept, call: Call) -> bool:
-    """Whether an acquire could have had the lock: nobody else had it or asked, and a majority was free."""
+    """Whether an acquire could have had the lock: too few had it or asked, and a majority was free."""
     if str(call.event.get("error", "")).endswith(CANCELLED):
         return False
     ledger = kept.ledger
+    others = 0
     for lease in ledger.leases.values():
         ends_ns = min(lease.over_ns, max(lease.until_ns, 0) or NEVER)
         other = lease is not call.lease and lease.resource == call.lease.resource
-        if other and lease.asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS:
-            return False
+        others += other and lease.asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS
+    if others >= ledger.permits:
+        return False
     away = away_from(kept.outcome, call.client, call.called_ns - SOON_NS, call.ended_ns)
     return len(ledger.nodes_for(call) - away - refusing(ledger, call).keys()) >= ledger.majority
 
@@ -338,15 +346,19 @@ def _free_for_ns(ledger: Ledger, call: Call, over_ns: int) -> int:
 
 
 def refusing(ledger: Ledger, call: Call, at_ns: int | None = None) -> dict[str, Own]:
-    """The nodes with a key of another lease that a call asks for, when it is called or later; and the key."""
+    """The nodes with a key of another lease that a call asks for, when it is called or later; and the key.
+
+    Of a lock that several may have at once, those with keys of so many leases.
+    """
     words = {word for sent in call.sent for word in sent.words[1:]}
-    return {
-        node: own
-        for node, slot, own in ledger.at(call.called_ns if at_ns is None else at_ns)
-        if slot.key in words and own.lease is not call.lease
+    found: dict[str, dict[int, Own]] = {}
+    for node, slot, own in ledger.at(call.called_ns if at_ns is None else at_ns):
         # An element of a lease that was never granted may be a place in a queue.
-        if not slot.element or (own.lease is not None and own.lease.until_ns)
-    }
+        is_place = slot.element and (own.lease is None or not own.lease.until_ns)
+        if slot.key in words and own.lease is not call.lease and not is_place:
+            found.setdefault(node, {})[id(own.lease)] = own
+    full = {node: owns for node, owns in found.items() if len(owns) >= ledger.permits}
+    return {node: list(owns.values())[-1] for node, owns in full.items()}
 
 
 def away_from(

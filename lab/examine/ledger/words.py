@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from checker.words import listed
+from lab.drivers.messages import ONE_OBJECT
 from lab.errors import LabError
 from lab.examine.evidence import Evidence
+from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import (
     MS_NS,
     NEVER,
@@ -35,6 +37,7 @@ from lab.examine.ledger.breaches import (
     READS_WALL_CLOCK,
     RESIDUE,
     SKIPS_NODES,
+    is_rival,
 )
 from lab.examine.ledger.keeping import Kept
 from lab.examine.ledger.rules import (
@@ -49,6 +52,7 @@ from lab.examine.ledger.rules import (
     NOT_SENT,
     OTHER_TOKEN,
     OTHER_VALUE,
+    OUTWAITS,
     OVERTAKEN,
     RAISES,
     STOPS,
@@ -88,6 +92,7 @@ SAME_TOKEN, COMPARES_NOTHING, COMPARES_WRONG = "same token", "compares nothing",
 LOOKED_BEFORE = "looked before"
 MINORITY, SHORT_LIFE, DRIFT, LATE = "minority", "short life", "drift", "counts from later"
 OVER_AT_RETURN, OTHER_KEY, NO_END = "over at return", "other key", "no end"
+NESTED: Final = "nested"
 ASKED_NOBODY, SILENT, MINORITY_AWAY, ITS_OWN_KEY = (
     "asked nobody",
     "silent since",
@@ -163,6 +168,9 @@ class _Teller:
             return Told(self._beside(call, effect), places)
         did = f"{DID[effect.what]} {{}} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)})"
         subject = f"{self._subject(call)}, which {HOW[call.how]},"
+        if effect.what == "count":
+            did = did.format(f"{effect.slot.key!r} down")
+            return Told(f"{subject} {did}, though its lease had nothing there to give back", places)
         if self.found.kind.whose == OWN:
             gone = effect.what == "create"
             own = "its key, which was gone," if gone else "its own key in its lease"
@@ -179,6 +187,9 @@ class _Teller:
         assert effect.before is not None
         assert effect.before.lease is not None
         why, fact = self._how_it_chose(entry, effect.before)
+        if self.outcome.trial.reentrant and self.outcome.trial.options.get(ONE_OBJECT):
+            fact = NESTED
+            why = "the lock's object was taken twice, and its inner end gives back what the outer one has"
         facts = {fact, *([OTHER_KEY] if effect.before.lease.resource != call.lease.resource else [])}
         return Told(
             f"{subject} {did.format(self._key_of(effect.before.lease, call))}: {why}",
@@ -203,17 +214,22 @@ class _Teller:
     def _beside(self, call: Call, effect: Effect) -> str:
         entry = self.found.entry
         assert entry is not None
+        part = effect.slot.field or effect.slot.element
         clients = {
             each.after.lease.client.capitalize()
             for other in self.ledger.entries
             for each in other.effects
-            if other.node == entry.node and each.slot.key == effect.slot.key and each.after
-            if each.after.lease and each.after.lease.client != call.client and other.time_ns <= entry.time_ns
+            if other.node == entry.node and (each.slot.key == effect.slot.key or not part) and each.after
+            if each.after.lease and is_rival(each.after.lease, call.lease, self.ledger)
+            if other.time_ns <= entry.time_ns
         }
+        did = f"added {part!r} to {effect.slot.key!r}" if part else f"set {effect.slot.key!r}"
+        what = "entry" if part else "key"
+        others = f"{what} of {listed(sorted(clients))}'s lease" if len(clients) < 2 else ""
+        others = others or f"{'entries' if part else 'keys'} of leases of {listed(sorted(clients))}"
         return (
-            f"{self._subject(call)} added {effect.slot.field or effect.slot.element!r} to "
-            f"{effect.slot.key!r} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)}), while the "
-            f"entry of {listed(sorted(clients))}'s lease lay there"
+            f"{self._subject(call)} {did} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)}), "
+            f"while the {others} lay there"
         )
 
     def _key_of(self, owner: Lease, call: Call) -> str:
@@ -564,7 +580,9 @@ class _Teller:
             last_ns = max(event["time_ns"] for event in self.outcome.events)
             took = f"was not over after {_seconds(last_ns - call.called_ns)}"
         failed = f"failed at {self.at(call.ended_ns)} although the lock was free"
-        did = {NEVER_ENDS: "never ended", IS_LATE: took}.get(what, failed)
+        wait_ns = longest_wait_ns(self.outcome.trial.lock, self.outcome.trial.options)
+        limit = f"{took}, and by its time-out it should take {_seconds(wait_ns or 0)} at most"
+        did = {NEVER_ENDS: "never ended", IS_LATE: took, OUTWAITS: limit}.get(what, failed)
         return Told(f"{subject} {did}; {asked}", places, frozenset(facts))
 
     def _asked(self, call: Call) -> tuple[str, set[str], Sent | None]:

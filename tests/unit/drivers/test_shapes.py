@@ -13,7 +13,7 @@ import pytest
 from lab.drivers import is_driver, words_of
 from lab.drivers.shapes import Shape, shape_of
 from lab.errors import LabError
-from lab.locks import lock_class
+from lab.locks import lock_class, permits_of
 from tests.known_bad.ordinary import LOCKS, PLACE
 
 NUMBERS = itertools.count()
@@ -182,6 +182,16 @@ def test_the_unit_by_the_argument_that_it_becomes(written: Callable[..., str]) -
             "renews = true",
         ),
         (
+            an_object(", max_leases=4, ttl=5"),
+            "how many clients may hold it at once: its constructor has a parameter max_leases",
+            "permits = 4",
+        ),
+        (
+            an_object(", limit, ttl=5"),
+            "how many clients may hold it at once: its constructor has a parameter limit",
+            "permits = 3",
+        ),
+        (
             an_object(", ttl=5").replace("client, name", "name"),
             "how it comes to its client",
             'replace = ["',
@@ -226,6 +236,7 @@ def test_a_lock_without_a_ttl_says_how_long_it_lasts(written: Callable[..., str]
     [
         ('lease = "30s"', "unknown field `lease`"),
         ("renews = 3", "Expected `bool | null`"),
+        ("permits = 0", "Expected `int` >= 1"),
         ('parameters = {ttl = "ms"}', "the parameter ttl as 'ms'"),
     ],
 )
@@ -284,3 +295,71 @@ def the_blocks(path: Path) -> list[dict[str, Any]]:
 def test_the_page_has_code_that_runs() -> None:
     (first,) = the_blocks(Path(__file__).parents[3] / "docs" / "ordinary-locks.md")
     assert {"acquire", "release"} <= set(vars(first["StockLock"]))
+
+
+@pytest.mark.parametrize(
+    ("said", "given", "permits"),
+    [
+        ("permits = 4", ["client", "key", "permits", "ttl_s"], 4),
+        ("permits = 1", ["client", "key", "ttl_s"], 1),
+    ],
+)
+def test_the_number_of_permits_is_passed_on(
+    written: Callable[..., str], said: str, given: list[str], permits: int
+) -> None:
+    table = f'[tool.lock-lab.locks."MODULE:Lock"]\n{said}\n'
+    name = f"{written(an_object(', limit=9, ttl=5'), table)}:Lock"
+    shape = seen(name)
+    assert shape.made is not None
+    assert [each.role for each in shape.made.parameters] == given
+    assert permits_of(name) == shape.permits == permits
+    assert ("limit" in shape.options) == (permits == 1)  # it may be something else of a lock with one holder
+
+
+def test_a_parameter_that_is_one_as_it_is_needs_no_word(written: Callable[..., str]) -> None:
+    assert seen(f"{written(an_object(', limit=1, ttl=5'))}:Lock").permits == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "extends"),
+    [
+        ("self.thread = threading.Thread(target=self.run)", False),
+        ("self.task = asyncio.create_task(self.run())", False),
+        ("while not self.stop.wait(self.ttl / 3): self.client.expire(self.name, self.ttl)", False),
+        ("return self.client.expire(self.name, self.ttl)", True),
+        ("while time.monotonic() < 9:\n            time.sleep(1)\n        return self.client.get('x')", True),
+    ],
+)
+def test_a_renewal_in_the_background_is_no_extension(
+    written: Callable[..., str], body: str, extends: bool
+) -> None:
+    said = '[tool.lock-lab.locks."MODULE:Lock"]\nrenews = true\n'
+    source = an_object(", ttl=5") + f"    def renew(self):\n        {body}\n"
+    assert (seen(f"{written(source, said)}:Lock").extend is not None) == extends
+
+
+@pytest.mark.parametrize(
+    ("acquire", "options", "wait_ms"),
+    [
+        (", timeout=3.0", {}, 3_000),
+        (", timeout=3.0", {"timeout": 0.5}, 500),
+        (", timeout=2_500", {}, 2_500),
+        (", timeout=700", {}, None),
+        (", wait_ms=700", {}, 700),
+        (", blocking_timeout=-1", {}, None),
+        (", blocking_timeout=None", {}, None),
+        (", blocking=True, retries=5", {}, None),
+    ],
+)
+def test_how_long_an_acquire_waits(
+    written: Callable[..., str], acquire: str, options: dict[str, float], wait_ms: int | None
+) -> None:
+    wait_ns = seen(f"{written(an_object(', ttl=5', acquire))}:Lock").wait_ns(options)
+    assert wait_ns == (None if wait_ms is None else wait_ms * 1_000_000)
+
+
+def test_an_object_that_with_is_used_on_may_be_used_inside_of_itself(written: Callable[..., str]) -> None:
+    scope = "    def __enter__(self): pass\n    def __exit__(self, *error): pass\n"
+    assert seen(f"{written(an_object(', ttl=5') + scope)}:Lock").is_scope
+    assert not seen(f"{written(an_object(', ttl=5'))}:Lock").is_scope
+    assert not seen(f"{PLACE}managers:lock").is_scope  # each call makes another object

@@ -19,7 +19,7 @@ from lab.examine.catalogue import CATALOGUE
 from lab.examine.junit import junit
 from lab.examine.keep import keep
 from lab.examine.kept import RESULT, Kept, directory_for
-from lab.examine.kinds import LIMITS, SENTENCES
+from lab.examine.kinds import LIMITS, SEMAPHORE, SENTENCES
 from lab.examine.options import parse_options
 from lab.examine.page import to_html
 from lab.examine.plan import BEYOND, DRAWN, PAIRS, PLAIN, SINGLES
@@ -249,10 +249,14 @@ def test_what_was_tried_and_what_was_not() -> None:
 
 def test_what_was_not_found_leaves_out_what_was() -> None:
     names = {line.partition(":")[0] for line in not_found(examined(defect()))}
-    assert names == set(SOUGHT) - {"overlap", "lost-update", "unavailable", "fence-order", "fence-breach"}
+    of_others = {"fence-order", "fence-breach", "over-capacity"}
+    assert names == set(SOUGHT) - {"overlap", "lost-update", "unavailable", *of_others}
     assert "fence-order" in {
         line.partition(":")[0] for line in not_found(examined(reference="redlock-fenced"))
     }
+    of_semaphores = {line.partition(":")[0] for line in not_found(examined(reference=SEMAPHORE))}
+    assert "over-capacity" in of_semaphores
+    assert not {"overlap", "continuity-loss", "cycle"} & of_semaphores, "the checker does not look for them"
 
 
 def test_every_finding_and_every_limit_has_words() -> None:

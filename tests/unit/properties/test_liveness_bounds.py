@@ -290,3 +290,29 @@ def test_times_in_which_nobody_tried_hide_no_others() -> None:
     verdict = made.verdict()
     assert [round(f.details["waited_ns"] / MS) for f in verdict.named("unavailable")] == [501]
     assert verdict["fault_tolerance"].outcome == "violated"
+
+
+def of_two(*tries: Try, held_until: float, **params: Any) -> HistoryBuilder:
+    """The same of a semaphore with two permits; Carol has the other one all the time."""
+    made = builder(*tries, ttl=1000, model="semaphore", permits=2, **params)
+    made.acquire("carol", "c", 0, 5, ttl=4000)
+    return made.release("carol", "c", held_until, held_until + 5)
+
+
+def test_a_permit_is_lost_though_another_one_is_held() -> None:
+    tries = (("bob", 200, 700), ("bob", 800, 2500), ("bob", 2510, 4400), ("bob", 4410, 6000))
+    assert leaked(of_two(*tries, held_until=3900)) == 4200  # TTL and grace are 4100 ms
+    assert leaked(of_two(*tries, held_until=3900).acquire("dave", "d", 100, 110, ttl=4000)) is None
+    granted = of_two(*tries, held_until=3900).acquire("dave", "d", 2000, 2010, ttl=1000)
+    assert leaked(granted.release("dave", "d", 2010, 2011)) is None  # a grant in between
+    asked = of_two(*tries, held_until=3900).acquire("dave", "d", 100, 110, "fail", value=2)
+    assert leaked(asked) is None  # there never was room for what Dave asked for
+
+
+def test_a_semaphore_with_a_free_permit_is_unavailable_if_it_grants_none() -> None:
+    tries = (("bob", 200, 700), ("bob", 710, 1400))
+    made = of_two(*tries, held_until=3000, unavailable_ns=1000 * MS)
+    (found,) = made.verdict().named("unavailable")
+    assert found.clients[0] == "bob"
+    full = of_two(*tries, held_until=3000, unavailable_ns=1000 * MS)
+    assert not full.acquire("dave", "d", 40, 50, ttl=4000).verdict().named("unavailable")
