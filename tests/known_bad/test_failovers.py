@@ -22,18 +22,18 @@ def test_a_lock_that_stays_with_the_old_master_is_found_for_that(lock: str) -> N
 
 @pytest.mark.full
 def test_a_lock_that_asks_sentinels_once_is_found_for_that_and_its_scenario_is_one_with_sentinels() -> None:
-    (defect,) = examined(f"{LOCKS}:AsksOnce", 2500, first=True, replicas=2, sentinels=3).defects
+    (defect,) = examined(f"{LOCKS}:AsksOnce", 2500, first=True, replicas=2, sentinels=1).defects
     assert (defect.cause, defect.rule) == ("stays-with-old-master", "progress")
     assert (defect.reproduced, defect.reference_lost) == (20, 0)
     with trials():
         scenario = scenarios_of(defect.trial, "unavailable", command="lab test")[0]
-    assert len(scenario.cluster.sentinel_names) == 3
+    assert len(scenario.cluster.sentinel_names) == 1
     assert scenario.unavailable_after_ns == defect.trial.unavailable_ns
 
 
 @pytest.mark.full
 def test_what_is_lost_when_sentinels_promote_a_replica_is_a_limit_and_no_defect() -> None:
-    found = examined("tests.locks_to_test.with_sentinel:OnMaster", 170, replicas=2, sentinels=3)
+    found = examined("tests.locks_to_test.with_sentinel:OnMaster", 170, replicas=2, sentinels=1)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert found.reference == "sentinel"
     lost = {limit.finding for limit in found.limits if limit.assumption == PROMOTED}
