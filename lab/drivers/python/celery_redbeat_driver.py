@@ -1,8 +1,8 @@
 """celery-redbeat: the lock that lets one scheduler run, ``acquire_distributed_beat_lock``; on the first node.
 
 A lease is a scheduler, in a thread of its own as in `celery beat`; its ``tick`` extends the lock and its
-``close`` gives it back. The lock's time is five of its ``max_interval``, which is the library's default, so
-that who waits asks again after a fifth of the time.
+``close`` gives it back. Who waits asks again after ``max_interval``, an option, in seconds. By default that
+is a fifth of the lock's time, which is the library's own ratio, and at most 5 (the library's default is 300).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +19,14 @@ class RedBeat:
     node_key = "redbeat:{key}"
     ttl_step_ms = 1000  # tick() extends by whole seconds
     caps = ("extend", "held")
-    options = REDIS_OPTIONS
+    options = ("max_interval", *REDIS_OPTIONS)
 
     def open(self, nodes, options):
         host, port = nodes[0]
         url = f"redis://{host}:{port}"
         self.app = Celery("lab", broker=url)
         self.app.conf.update(redbeat_redis_url=url, redbeat_redis_options=redis_settings(options))
+        self.max_interval = options.get("max_interval")
         self.threads = []
 
     def close(self):
@@ -39,8 +40,13 @@ class RedBeat:
         return thread.submit(self.begin, thread, key, ttl_ms).result()
 
     def begin(self, thread, key, ttl_ms):
+        seconds = ttl_ms / 1000
         scheduler = RedBeatScheduler(
-            self.app, lazy=True, lock_key=f"redbeat:{key}", max_interval=ttl_ms / 1000 / 5
+            self.app,
+            lazy=True,
+            lock_key=f"redbeat:{key}",
+            lock_timeout=seconds,
+            max_interval=self.max_interval or min(seconds / 5, 5),
         )
         acquire_distributed_beat_lock(SimpleNamespace(scheduler=scheduler))
         return Grant((thread, scheduler), token=scheduler.lock.local.token)
