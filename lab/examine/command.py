@@ -150,7 +150,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
                 profile.kind, quorum=False, replicated=True, watched=asked.sentinels > 0
             )
         kind = profile.kind
-        of_reference = {**OPTIONS, **({"permits": kind.permits} if kind.permits > 1 else {})}
+        of_reference = {**OPTIONS, **kind.reference_options}
         margin_ns(kind.reference, 10 * S_NS, of_reference)
         setting = _setting_for(asked, profile, options)
         after = KEEPS + (REAL if asked.runs_on_real else 0.0)

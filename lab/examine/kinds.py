@@ -83,6 +83,11 @@ class Kind:
         return "redlock-sequential" if self.sequential else "redlock"
 
     @property
+    def reference_options(self) -> dict[str, OptionValue]:
+        """The options of the reference that depend on the kind."""
+        return {"permits": self.permits} if self.permits > 1 else {}
+
+    @property
     def owes_undo(self) -> bool:
         """Whether what an acquire of unknown outcome has set must go before its TTL is over.
 

@@ -25,6 +25,7 @@ from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
 from lab.examine.situations import situations
 from lab.examine.tried import tried
+from lab.locks import permits_of
 from lab.search.command import OPTIONS, options_for
 from lab.search.find import variant
 from lab.search.runner import trials
@@ -58,9 +59,10 @@ def row(lock: str) -> str:
     """What a lock came to with all seeds; defects and what is left open go to stderr."""
     with closing(Workers(tried, None)) as workers, trials():
         options = options_for(lock)
-        profile = learn(Setting(lock, options, 5))
+        permits = permits_of(lock)
+        profile = learn(Setting(lock, options, 5, permits=permits))
         kind = profile.kind
-        setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced)
+        setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced, permits=permits)
         again = is_reentrant(setting)
         programs = tuple(
             each
@@ -73,7 +75,7 @@ def row(lock: str) -> str:
         ]
         schedules = defects = undecided = 0
         for seed in range(SEEDS + 1):
-            one = Examination(kind, dict(OPTIONS), Budget(BUDGET_S), workers=workers)
+            one = Examination(kind, {**OPTIONS, **kind.reference_options}, Budget(BUDGET_S), workers=workers)
             if seed < SEEDS:
                 varied = [variant(each, seed) if seed else each for each in own]
                 one.try_directed(Part("situations", ""), varied)
