@@ -60,12 +60,11 @@ MARK = "look-"
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """The observed key of a node: whether it is there, its nanoseconds left, and what it holds."""
+    """The observed key of a node: whether it is there, its nanoseconds left, and whether it is a string."""
 
     there: bool
     left_ns: int | None = None
-    holds: str | None = None
-    """A token, or the fields of a hash; of other kinds it is not known."""
+    is_string: bool = True
 
 
 class NodeWatch:
@@ -97,6 +96,8 @@ class NodeWatch:
         self._numbers = itertools.count(1)
         self._asked = 0  # the last observation that was begun
         self._passed = 0  # the last observation whose mark MONITOR has shown
+        self._own: Counter[str] = Counter()
+        """Commands of the lab that clients send, too, and that MONITOR has still to show."""
         self._pending: list[dict[str, Any]] = []
         self._due = asyncio.Event()
         self._awaited = asyncio.Event()
@@ -179,7 +180,7 @@ class NodeWatch:
             },
         )
         self.token = token
-        return KeyState(token is not None, left_ns, token)
+        return KeyState(token is not None, left_ns)
 
     async def _look(self, number: int) -> tuple[Any, Any]:
         """What the node answers to GET and PTTL. Raises ``NodeError``.
@@ -206,18 +207,30 @@ class NodeWatch:
         return value, left_ms
 
     async def _observe_other_type(self) -> KeyState | None:
-        """Whether a key is there that is no string, and of a hash what it holds: whose it is, none says."""
+        """Whether a key is there that is no string: whose it is, it does not say."""
         try:
             async with asyncio.timeout(OBSERVE_TIMEOUT_S):
                 left_ms = await self._channel.call("PTTL", self._node_key)
-                kind = await self._channel.call("TYPE", self._node_key)
-                is_hash = kind in ("hash", b"hash")
-                fields = await self._channel.call("HGETALL", self._node_key) if is_hash else None
         except (TimeoutError, NodeError):
             return None
         left = int(left_ms) if isinstance(left_ms, int) else -1
-        holds = None if fields is None else repr(sorted(zip(fields[::2], fields[1::2], strict=True)))
-        return KeyState(left != MISSING, left * 1_000_000 if left >= 0 else None, holds)
+        return KeyState(left != MISSING, left * 1_000_000 if left >= 0 else None, is_string=False)
+
+    async def fields(self) -> str | None:
+        """What the key holds if it is a hash, as text that can be compared; None of any other kind."""
+        try:
+            async with asyncio.timeout(OBSERVE_TIMEOUT_S):
+                if await self._ask_as_clients_do("TYPE") not in ("hash", b"hash"):
+                    return None
+                found = await self._ask_as_clients_do("HGETALL")
+        except (TimeoutError, NodeError):
+            return None
+        return repr(sorted(zip(found[::2], found[1::2], strict=True)))
+
+    async def _ask_as_clients_do(self, command: str) -> Any:
+        """Ask about the key with a command that clients send, too: MONITOR is to show one more of them."""
+        self._own[command] += 1
+        return await self._channel.call(command, self._node_key)
 
     def _record(self, f: str, time_ns: int | None, **fields: Any) -> None:
         if not self._monitored:  # between two looks anything may have happened, so they show no presence
@@ -262,6 +275,7 @@ class NodeWatch:
             await self._channel.call("PING")  # an error while it still loads its data
             returns = bool(self._connections)
             self._connections += 1
+            self._own.clear()
             self.listening.set()
             before, self._run_id = self._run_id, await self._which_run()
             if returns:
@@ -298,6 +312,9 @@ class NodeWatch:
                 self.others.append((self._recorder.now_ns(), about))
             return
         if name in OWN_COMMANDS:
+            return
+        if self._own[name]:
+            self._own[name] -= 1
             return
         self._pending.append(self._noted(words, stamp_s))
         self.executed.append((self._pending[-1]["seen_ns"], name))
@@ -366,8 +383,11 @@ class Observer:
 
     async def token(self, node: str) -> str | None:
         """Observe the key on a node; return its value, None if it is not there."""
-        state = await self.watches[node].observe()
-        return state.holds if state is not None and state.there else None
+        watch = self.watches[node]
+        state = await watch.observe()
+        if state is None or not state.there:
+            return None
+        return watch.token if state.is_string else await watch.fields()
 
     async def until_watching(self, nodes: Iterable[str], timeout_s: float) -> bool:
         """Wait until all of these that are watched show their commands (again); False: not in time."""
