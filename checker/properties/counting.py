@@ -228,12 +228,12 @@ def taken(evidence: Evidence, grant: Index, start_ns: I64, end_ns: I64) -> tuple
     key = evidence.grants.key[grant]
     if evidence.model != SEMAPHORE:
         return key, start_ns, end_ns
-    weight = weights(evidence)
+    capacity, weight = _capacity(evidence), weights(evidence)
     row = evidence.grants.row[grant]
     holds = Holds(row, key.astype(np.int64), weight[row], start_ns, end_ns).proper()
     asked = weight[evidence.ops.rows(F.ACQUIRE)]
     of, time_ns, level = levels(holds)
-    full = positions(level + int(asked.max(initial=1)) > _capacity(evidence))  # no key's last level is full
+    full = positions(level + int(asked.max(initial=1)) > capacity)  # no key's last level is full
     return (
         np.concatenate([of[full].astype(np.int32), key]),
         np.concatenate([time_ns[full], start_ns]),
