@@ -43,6 +43,7 @@ steps:
   - do: alice acquires
   - failover: {by: A, force: true}
   - until: {master: A, by: [A, B, C, E, F]}
+  - until: {role_of: D, is: replica, within: 20s}
   - reset: {client: bob, nodes: all}
   - do: bob acquires
 expect:
