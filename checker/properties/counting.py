@@ -221,9 +221,9 @@ def levels(holds: Holds) -> tuple[Index, I64, I64]:
 def taken(evidence: Evidence, grant: Index, start_ns: I64, end_ns: I64) -> tuple[I32, I64, I64]:
     """The key, begin and end of times in which somebody could not be granted it, for liveness.
 
-    `start_ns` and `end_ns` are the windows of the grants at these places. Of a semaphore those are the times
-    in which it has not room for the most that anybody asks for, and the instants at which a grant begins: a
-    time between them is one in which nobody was granted a permit. Of any other lock they are the windows.
+    `start_ns` and `end_ns` are the windows of the grants at these places, and for most locks they are the
+    answer. A semaphore is taken while fewer permits are left than the largest number that anybody asks for.
+    Each instant at which a grant begins counts as well: between two of them nobody was granted a permit.
     """
     key = evidence.grants.key[grant]
     if evidence.model != SEMAPHORE:

@@ -12,8 +12,8 @@ its TTL.
 `unavailable`: a majority was up and reachable, a client asked, and for longer than the scenario's bound
 nobody was granted the key though no certain grant held it.
 
-Of a semaphore both hold for a time in which nobody was granted a permit, and all that could be held together
-left room for the most that anybody asks for (`checker.properties.counting.taken`).
+For a semaphore the time counts in which nobody was granted a permit although enough permits were left for
+the largest number that anybody asks for (`checker.properties.counting.taken`).
 
 Time in which the asking client or the lab itself stood still does not count.
 
