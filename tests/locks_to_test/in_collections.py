@@ -16,7 +16,6 @@ class OnePermit(Plain):
     """A semaphore with one permit: holders in a sorted set, scored by when they end."""
 
     name = "one-permit"
-    undoes_by_digest = False
     TAKE = f"""{NOW} {DROP_OVER}
         if redis.call('zcard', KEYS[1]) >= 1 and not redis.call('zscore', KEYS[1], ARGV[1]) then return 0 end
         redis.call('zadd', KEYS[1], now + ARGV[2], ARGV[1])
@@ -100,7 +99,6 @@ class Queue(OnePermit):
     """Who waits has a place in a queue, which is lost when it is not renewed; the first one gets the key."""
 
     name = "queue"
-    undoes_by_digest = True  # a place is lost by itself, soon
     PLACE_MS = 400
     TAKE = f"""{NOW}
         local queue = KEYS[1] .. ':queue'

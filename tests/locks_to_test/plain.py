@@ -40,14 +40,11 @@ class Plain:
 
     name: ClassVar[str] = "plain"
     hands_out_fences: ClassVar[bool] = False
-    undoes_by_digest: ClassVar[bool] = True
-    """Or with the script itself: then it does not need the answer that the node does not know it."""
 
     def __init__(self, node: Address, options: PlainOptions, around: Surroundings, owner: str) -> None:
         self.options, self._around, self._node, self._owner = options, around, node, owner
         self._timeout_s = options.node_timeout_ns / S_NS
         self._channel = self._connection()
-        self._by_digest = True
 
     @classmethod
     def build(
@@ -148,21 +145,16 @@ class Plain:
         return await self._run(GIVE_BACK, lease.key, lease.token)
 
     async def _undo(self, key: str, token: str) -> None:
-        self._by_digest = self.undoes_by_digest
-        try:
-            with contextlib.suppress(LeaseLost, Indeterminate):
-                await Plain.release(self, Lease(key, token, 0, 0))
-        finally:
-            self._by_digest = True
+        with contextlib.suppress(LeaseLost, Indeterminate):
+            await Plain.release(self, Lease(key, token, 0, 0))
 
     async def _run(self, script: str, key: str, *arguments: str | int) -> Any:
-        if self._by_digest:
-            digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
-            try:
-                return await self._call("EVALSHA", digest, 1, key, *arguments)
-            except NodeError as error:
-                if "NOSCRIPT" not in str(error):
-                    raise
+        digest = sha1(script.encode(), usedforsecurity=False).hexdigest()
+        try:
+            return await self._call("EVALSHA", digest, 1, key, *arguments)
+        except NodeError as error:
+            if "NOSCRIPT" not in str(error):
+                raise
         return await self._call("EVAL", script, 1, key, *arguments)
 
     async def _call(self, *command: str | int) -> Any:

@@ -65,7 +65,6 @@ class InSlots(Plain):
     """One key for each permit, ``name:1`` to ``name:3``; an acquire takes the first that is free."""
 
     name = "in-slots"
-    undoes_by_digest = False
     permits: ClassVar[int] = 3
     TAKE = """
         for slot = 1, 3 do

@@ -116,6 +116,8 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
     ]
     if not enough:
         enough, together = _together(kinds, is_gone)
+        if together and any(first[kind].excused for kind in enough):  # a fault has a part in it
+            enough = []
     if direct is not None and all(first[kind].excused for kind in enough):
         return Shown(direct, by_intervention=False), kept
     if enough:

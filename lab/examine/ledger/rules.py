@@ -331,7 +331,8 @@ def _is_free_for(kept: Kept, call: Call) -> bool:
     if others >= ledger.permits:
         return False
     away = away_from(kept.outcome, call.client, call.called_ns - SOON_NS, call.ended_ns)
-    return len(ledger.nodes_for(call) - away - refusing(ledger, call).keys()) >= ledger.majority
+    refuse = refusing(ledger, call, places=True).keys()  # it may be that a place is what refuses it
+    return len(ledger.nodes_for(call) - away - refuse) >= ledger.majority
 
 
 def _free_for_ns(ledger: Ledger, call: Call, over_ns: int) -> int:
@@ -339,23 +340,26 @@ def _free_for_ns(ledger: Ledger, call: Call, over_ns: int) -> int:
     step_ns = max(1, (over_ns - call.called_ns) // LOOKS)
     nodes, longest, stretch = ledger.nodes_for(call), 0, 0
     for at_ns in range(call.called_ns, over_ns, step_ns):
-        blocked = refusing(ledger, call, at_ns)
+        blocked = refusing(ledger, call, at_ns, places=True)
         stretch = stretch + step_ns if len(nodes - blocked.keys()) >= ledger.majority else 0
         longest = max(longest, stretch)
     return longest
 
 
-def refusing(ledger: Ledger, call: Call, at_ns: int | None = None) -> dict[str, Own]:
+def refusing(ledger: Ledger, call: Call, at_ns: int | None = None, *, places: bool = False) -> dict[str, Own]:
     """The nodes with a key of another lease that a call asks for, when it is called or later; and the key.
 
-    Of a lock that several may have at once, those with keys of so many leases.
+    Of a lock that several may have at once, those with keys of so many leases. With ``places`` also what
+    may be no more than a place in a queue.
     """
     words = {word for sent in call.sent for word in sent.words[1:]}
+    # A script may put the name of a key together.
+    words |= {word for entry in call.entries for each in entry.inner for word in each.words[1:]}
     found: dict[str, dict[int, Own]] = {}
     for node, slot, own in ledger.at(call.called_ns if at_ns is None else at_ns):
         # An element of a lease that was never granted may be a place in a queue.
         is_place = slot.element and (own.lease is None or not own.lease.until_ns)
-        if slot.key in words and own.lease is not call.lease and not is_place:
+        if slot.key in words and own.lease is not call.lease and (places or not is_place):
             found.setdefault(node, {})[id(own.lease)] = own
     full = {node: owns for node, owns in found.items() if len(owns) >= ledger.permits}
     return {node: list(owns.values())[-1] for node, owns in full.items()}
