@@ -15,10 +15,9 @@ from lab.examine.anchored import ANCHORED, anchored
 from lab.examine.beyond import beyond
 from lab.examine.boundaries import first_faults, second_faults, single_faults
 from lab.examine.failovers import FAILOVERS, failovers
-from lab.examine.kinds import Kind
 from lab.examine.names_of_keys import other_names
 from lab.examine.probes import Profile
-from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
+from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting
 from lab.examine.reentrant import given_back_once, taken_again
 from lab.examine.result import Part
 from lab.faults.client_crash import ClientCrash
@@ -31,15 +30,11 @@ from lab.faults.reset import Reset
 from lab.scenario.tracks import Timed
 from lab.search.draw import RandomDraw, Space, draw_trial, mutated
 from lab.search.faults import Kind as FaultKind
-from lab.search.trial import Round, Trial
+from lab.search.trial import Trial
 
 TTLS_NS: Final = (TTL_NS, 1500 * MS_NS, 700 * MS_NS)
-"""The leases that programs without faults are tried with: with fractions of a second, and below one."""
+"""Leases that a lock is taken again with: with fractions of a second, and below one."""
 SEEDS: Final = (0, 1, -1)
-NODES: Final = (5, 4, 3, 2, 7)
-"""How many nodes there are where each client reaches only some of them; even numbers, too."""
-CANCELLED_NS: Final = (100_000, 350_000, 1_000_000, 100 * MS_NS)
-"""After how long an acquire is cancelled: before, while and after its requests are executed."""
 DRAWN_KINDS: Final[tuple[FaultKind, ...]] = (Cut, Hold, Delay, Crash, Reset, ClientCrash, Pause)
 TWO_TRIES: Final = {"retry_count": 2}
 """Options with which an acquire asks twice, so that an attempt that failed is followed by another."""
@@ -48,10 +43,7 @@ TRIED_TWICE: Final = ("contend", "at once", "whole lease")
 KEPT_MAX: Final = 24
 """How many of the trials that reached new states random trials are made from."""
 
-PLAIN = "programs without faults"
 AGAIN = "holders that take the lock again"
-SPLITS = "clients that reach different nodes"
-CANCELS = "cancelled attempts"
 NAMES = "two locks with different names"
 SINGLES = "one fault at each command boundary"
 BEYOND = "clocks, pauses and nodes that forget"
@@ -60,16 +52,6 @@ PAIRS = "at most two faults at command boundaries"
 
 LONG: Final = (ANCHORED, SINGLES)
 """The parts with thousands of schedules."""
-
-
-def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
-    """Every program without faults, with leases of several lengths."""
-    return [
-        setting.with_ttl(ttl_ns).trial(program, seed=seed)
-        for ttl_ns in TTLS_NS
-        for program in programs
-        for seed in SEEDS
-    ]
 
 
 def again(setting: Setting, *, counted: bool) -> tuple[Part, list[Trial]]:
@@ -90,39 +72,6 @@ def again(setting: Setting, *, counted: bool) -> tuple[Part, list[Trial]]:
         for seed in SEEDS
     ]
     return Part(AGAIN, "in their lease, and after it, of 0.7, 1.5 and 5 s", of=len(trials)), trials
-
-
-def splits(setting: Setting, kind: Kind) -> list[Trial]:
-    """Each client reaches some nodes, and no node is reached by both."""
-    if not kind.quorum:
-        return []
-    return [
-        split(setting.with_nodes(nodes), alice, bob, at_open=at_open, refused=refused)
-        for at_open, refused in ((False, False), (True, False), (True, True))
-        for nodes in NODES
-        for alice in range(1, nodes)
-        for bob in range(1, nodes - alice + 1)
-    ]
-
-
-def cancels(setting: Setting) -> list[Trial]:
-    """Alice's acquire is cancelled at several moments; Bob asks after that."""
-    if "cancel" not in setting.can:
-        return []
-    ttl_ns = setting.ttl_ns
-    return [
-        setting.with_clients(
-            {
-                "alice": (Round(0, 0, cancel_ns=cancel_ns), *again),
-                "bob": (Round(ttl_ns // 10 if not held else 0, ttl_ns // 5),),
-            },
-            seed=seed,
-        )
-        for cancel_ns in CANCELLED_NS
-        for held in (False, True)
-        for again in ((), (Round(ttl_ns // 5, ttl_ns // 10),))
-        for seed in SEEDS
-    ]
 
 
 def singles(setting: Setting, programs: tuple[Program, ...], random: Random) -> list[Trial]:
@@ -226,17 +175,6 @@ def parts(
     yield from (
         (Part(name, about, of=len(trials)), trials)
         for name, about, trials in (
-            (
-                PLAIN,
-                f"{len(programs)} programs of two clients, leases of 0.7, 1.5 and 5 s",
-                plain(setting, programs),
-            ),
-            (
-                SPLITS,
-                "2 to 7 nodes, all pairs of disjoint sets, once opened or before, silent or refusing",
-                splits(setting, profile.kind),
-            ),
-            (CANCELS, "at four moments", cancels(setting)),
             (NAMES, "the same client takes both, 40 other names", other_names(setting)),
             (BEYOND, "directed", list(beyond(setting, programs))),
         )

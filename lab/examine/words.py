@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from checker.words import listed
+from lab.examine.anchored import ANCHORED
 from lab.examine.catalogue import CATALOGUE, CauseKind
 from lab.examine.judge import ERROR, HANG, RELEASE, RENEWAL
 from lab.examine.kinds import FALSE_VALIDITY, LATE, SEMAPHORE, SENTENCES, UNFENCED
 from lab.examine.ledger.breaches import RULES
-from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
+from lab.examine.plan import BEYOND, DRAWN, NAMES, PAIRS, SINGLES
 from lab.examine.result import USED_AS, Defect, Directed, Examined, Lines, OnReal, Part
 from lab.examine.schedule_words import schedule_words
 from lab.examine.situations import SITUATIONS
 from lab.report.meanings import FINDINGS
 
-ORDER: Final = (SITUATIONS, PLAIN, SPLITS, CANCELS, BEYOND, SINGLES, DRAWN, PAIRS)
+ORDER: Final = (SITUATIONS, NAMES, BEYOND, ANCHORED, SINGLES, DRAWN, PAIRS)
 """The parts in the order in which they are begun."""
 OWN: Final = {
     ERROR: "an exception that no lock may raise",

@@ -231,11 +231,22 @@ class Ledger:
 
     def nodes_for(self, call: Call) -> frozenset[str]:
         """The nodes that the lock uses for what a call is about: all, or those that any such call asked."""
+        asked = self._asked_for(call.lease)
+        return asked if len(asked) >= self.uses else frozenset(self.nodes)
+
+    def majority_for(self, lease: Lease) -> int:
+        """How many nodes make a grant: more than half of those that the lock uses for what a lease is about.
+
+        One that turns to other nodes where its own do not answer uses more of them than it means to.
+        """
+        return max(self.majority, len(self._asked_for(lease)) // 2 + 1)
+
+    def _asked_for(self, lease: Lease) -> frozenset[str]:
+        """The nodes that were asked so far for what a lease is about; all, if the lock uses all."""
         if self.uses == len(self.nodes):
             return frozenset(self.nodes)
-        about = (each for each in self.calls if each.lease.resource == call.lease.resource)
-        asked = frozenset(sent.node for each in about for sent in each.sent)
-        return asked if len(asked) >= self.uses else frozenset(self.nodes)
+        about = (each for each in self.calls if each.lease.resource == lease.resource)
+        return frozenset(sent.node for each in about for sent in each.sent)
 
     def begun(self, client: str) -> Call | None:
         """The call that a client has begun last."""
@@ -321,8 +332,8 @@ class Ledger:
 
     def kept_until_ns(self, lease: Lease, now_ns: int) -> int:
         """Until when a majority keeps the key of a lease, as it stands now; 0: no majority has it."""
-        ends = sorted(self.nodes_of(lease, now_ns).values(), reverse=True)
-        return ends[self.majority - 1] if len(ends) >= self.majority else 0
+        ends, majority = sorted(self.nodes_of(lease, now_ns).values(), reverse=True), self.majority_for(lease)
+        return ends[majority - 1] if len(ends) >= majority else 0
 
     def at(self, time_ns: int) -> Iterator[tuple[str, Slot, Own]]:
         """What lay on the nodes at a time, but for what counts something."""

@@ -115,9 +115,7 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         kind for kind in replacing if kind not in enough and is_gone(frozenset((kind,)), by_error=True)
     ]
     if not enough:
-        enough, together = _together(kinds, is_gone)
-        if together and any(first[kind].excused for kind in enough):  # a fault has a part in it
-            enough = []
+        enough, together = _together({kind: first[kind] for kind in kinds}, is_gone)
     if direct is not None and all(first[kind].excused for kind in enough):
         return Shown(direct, by_intervention=False), kept
     if enough:
@@ -147,8 +145,11 @@ def _first_wrong_read_ns(outcome: Outcome) -> int | None:
     return None if first is None else first.time_ns
 
 
-def _together(kinds: list[Breach], is_gone: Callable[[Repairs], bool]) -> tuple[list[Breach], bool]:
-    """The kinds that only together are enough: one act on keys of several owners, or else several acts."""
+def _together(kinds: dict[Breach, Found], is_gone: Callable[[Repairs], bool]) -> tuple[list[Breach], bool]:
+    """The kinds that only together are enough: one act on keys of several owners, or else several acts.
+
+    None, if a fault has a part in that: without it the others may do no harm.
+    """
     acts: dict[tuple[str, ...], frozenset[Breach]] = {}
     for kind in kinds:
         acts[kind[:3]] = acts.get(kind[:3], frozenset()) | {kind}
@@ -162,7 +163,8 @@ def _together(kinds: list[Breach], is_gone: Callable[[Repairs], bool]) -> tuple[
         rest = [other for other in needed if other != act]
         if rest and is_gone(frozenset().union(*rest)):
             needed = rest
-    return [kind for kind in kinds if any(kind in act for act in needed)], True
+    found = [kind for kind in kinds if any(kind in act for act in needed)]
+    return ([], False) if any(kinds[kind].excused for kind in found) else (found, True)
 
 
 def _direct(found: list[Found], finding: str) -> Found | None:

@@ -109,10 +109,9 @@ def _of_claims(kept: Kept) -> Iterator[Found]:
         asked = {sent.node for sent in call.sent}
         if asked and len(asked) < uses and claim.kept_ns and claim.until_ns > at_ns:
             skipped = ledger.nodes_for(call) - asked
-            excused = skipped <= away_from(kept.outcome, call.client, 0, at_ns)
-            kind = Breach(CLAIMS, call.f, SKIPS_NODES)
-            names = ", ".join(sorted(skipped))
-            yield Found(kind, at_ns, claim=claim, call=call, text=names, excused=excused)
+            if not skipped <= away_from(kept.outcome, call.client, 0, at_ns):
+                kind, names = Breach(CLAIMS, call.f, SKIPS_NODES), ", ".join(sorted(skipped))
+                yield Found(kind, at_ns, claim=claim, call=call, text=names)
         if claim.until_ns > max(claim.kept_ns, at_ns if claim.kept_ns else 0) + EXACT_NS:
             yield Found(Breach(CLAIMS, call.f, "claims"), at_ns, claim=claim, call=call)
 

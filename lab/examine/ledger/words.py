@@ -290,7 +290,7 @@ class _Teller:
                 for entry in call.entries
                 if any(effect.what in ("create", "replace", "prolong") for effect in entry.effects)
             }
-            facts = {OVER_AT_RETURN if len(had) >= self.ledger.majority else MINORITY}
+            facts = {OVER_AT_RETURN if len(had) >= self.ledger.majority_for(call.lease) else MINORITY}
             if (owed := self._reply_owed(call)) is not None:
                 sentence += (
                     f"; on the same connection the reply to the {owed.words[0].upper()} of "

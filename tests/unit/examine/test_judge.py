@@ -13,7 +13,6 @@ from lab.examine.evidence import Evidence
 from lab.examine.judge import HANG, labels, unfinished, violations
 from lab.examine.kinds import CLOCKS, LATE, Kind
 from lab.examine.naming import causes_of
-from lab.examine.plan import cancels
 from lab.examine.programs import PROGRAMS, Setting, split
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
@@ -127,18 +126,26 @@ def test_an_acquire_may_wait_for_ever_unless_it_was_told_how_often_to_try() -> N
         assert found("single", retry_count=1) == []
 
 
+def cancelled(lock: str, options: dict[str, str | int | float | bool]) -> list[Trial]:
+    """Alice's acquire is cancelled early, and Bob asks later, or before her."""
+    of = Setting(f"tests.locks_to_test.{lock}", options)
+    alice = Round(0, 0, cancel_ns=100_000)
+    return [
+        of.with_clients({"alice": (alice,), "bob": (Round(begins_ns, S_NS),)}) for begins_ns in (S_NS // 2, 0)
+    ]
+
+
 @pytest.mark.parametrize("options", [OPTIONS, {}])
 def test_an_acquire_that_waits_for_a_free_lock_without_faults_is_a_hang(
     options: dict[str, str | int | float | bool],
 ) -> None:
     def found(lock: str) -> set[str]:
-        some = cancels(Setting(f"tests.locks_to_test.{lock}", options))
-        return {name for trial in some[:4] for name in violations(run_trial(trial))}
+        return {name for trial in cancelled(lock, options) for name in violations(run_trial(trial))}
 
     with trials():
         assert found("on_several:OneAcquireAtATime") == {HANG}
         assert found("unusual:Blocking") == set()
-        for trial in cancels(Setting("tests.locks_to_test.on_several:OneAcquireAtATime", options))[:4]:
+        for trial in cancelled("on_several:OneAcquireAtATime", options):
             violation = violations(run_trial(trial))[HANG]
             assert [each.kind for each in causes_of(trial, violation.finding)] == ["hangs"]
 

@@ -22,7 +22,7 @@ from lab.examine.kept import RESULT, Kept, directory_for
 from lab.examine.kinds import LIMITS, SEMAPHORE, SENTENCES
 from lab.examine.options import parse_options
 from lab.examine.page import to_html
-from lab.examine.plan import BEYOND, DRAWN, PAIRS, PLAIN, SINGLES
+from lab.examine.plan import BEYOND, DRAWN, NAMES, PAIRS, SINGLES
 from lab.examine.progress import Progress
 from lab.examine.result import (
     NO_TIME,
@@ -67,7 +67,7 @@ def defect(cause: str = "deletes-others-key", **more: object) -> Defect:
         19,
         20,
         0,
-        PLAIN,
+        NAMES,
         68,
         0.3,
     )
@@ -88,7 +88,7 @@ def examined(*defects: Defect, **more: object) -> Examined:
         {"nodes asked": "A, B, C, D, E"},
         defects,
         limits,
-        (Part(PLAIN, "ten programs", 132, 132), Part(BEYOND, "directed", 12, 342)),
+        (Part(NAMES, "ten programs", 132, 132), Part(BEYOND, "directed", 12, 342)),
         ("what the lock does with a key of 600 MB: the model has no such node",),
         51,
         7,
@@ -235,14 +235,14 @@ def test_limits_stand_apart_from_defects_each_once_with_its_reason() -> None:
 def test_what_was_tried_and_what_was_not() -> None:
     text = printed(examined(parts=(*examined().parts, Part(DRAWN, "at random"))))
     tried = section(text, "WHAT WAS TRIED")
-    assert re.search(rf"all 132 +{PLAIN}", tried)
+    assert re.search(rf"all 132 +{NAMES}", tried)
     assert re.search(rf"12 of 342 +{BEYOND}", tried)
     assert DRAWN not in tried, "a part of which nothing was tried was not tried"
     missing = not_tried(examined())
     assert f"{BEYOND}: 330 of 342 are left" in missing
     assert f"{SINGLES}: not begun" in missing
     assert any("600 MB" in line for line in missing)
-    assert not any(line.startswith(PLAIN) for line in missing)
+    assert not any(line.startswith(NAMES) for line in missing)
     begun = not_tried(examined(parts=(Part(f"{PAIRS}: late", "", 7), Part(f"{PAIRS}: at once", "", 7, 7))))
     assert [line for line in begun if line.startswith(PAIRS)] == [f"{PAIRS}: late: not all of them"]
 
@@ -303,10 +303,10 @@ def test_junit_has_a_failure_for_each_cause_and_a_pass_for_each_part() -> None:
     assert cases(examined(defect(), defect("hangs"))) == {
         "deletes-others-key": "Failure",
         "hangs": "Failure",
-        PLAIN: "",
+        NAMES: "",
         BEYOND: "",
     }
-    assert cases(examined()) == {PLAIN: "", BEYOND: ""}
+    assert cases(examined()) == {NAMES: "", BEYOND: ""}
 
 
 def test_junit_keeps_two_defects_without_a_known_cause_apart() -> None:
