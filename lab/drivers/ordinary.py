@@ -46,7 +46,14 @@ class Refused(Exception):
 
 
 class BodyFailed(Exception):
-    """With this every second body of a client ends: a lock is given back then, too."""
+    """With this bodies of a client end now and then: a lock is given back then, too."""
+
+
+class BodyCancelled(asyncio.CancelledError):
+    """With this bodies of an async lock end: their task was cancelled, and the lock is given back."""
+
+
+Ending = BodyFailed | BodyCancelled
 
 
 class OutOfBounds(AssertionError):
@@ -65,7 +72,7 @@ class Held:
     answer: Any = None
     token: str = ""
     routine: Routine | None = None
-    failure: BodyFailed | None = None
+    failure: Ending | None = None
 
 
 class Session:
@@ -172,17 +179,21 @@ class Session:
                 call = getattr(lock, shape.release.name)
                 _unless_no(await self._call(call, shape.release, given), shape.release)
 
-    def _next_end(self) -> BodyFailed | None:
-        """How the body that begins is to end."""
+    def _next_end(self) -> Ending | None:
+        """How the body that begins is to end: every second one fails, or where that can be is cancelled."""
         self._bodies += 1
-        return None if self._bodies % 2 else BodyFailed(f"body {self._bodies} of {self._owner} fails")
+        if self._bodies % 2:
+            return None
+        seconds, which = self._bodies // 2, f"body {self._bodies} of {self._owner}"
+        is_cancelled = self._shape.is_async and (seconds + ord(self._owner[-1])) % 2
+        return BodyCancelled(f"{which} is cancelled") if is_cancelled else BodyFailed(f"{which} fails")
 
-    async def _leave(self, lock: Any, failure: BodyFailed | None) -> None:
+    async def _leave(self, lock: Any, failure: Ending | None) -> None:
         """Leave a context, with what its body ended with; that comes out again, or not, as the lock likes."""
         leave = lock.__aexit__ if self._shape.is_async else lock.__exit__
         try:
             await _result(leave(type(failure) if failure is not None else None, failure, None))
-        except Exception as error:
+        except (Exception, BodyCancelled) as error:
             if failure is None or not is_of_body(error, failure):
                 raise
 
@@ -334,12 +345,12 @@ class Routine:
         """Let the lock run the body; return when that has begun. Raises ``Refused``: it never did."""
         raise NotImplementedError
 
-    async def end(self, failure: BodyFailed | None) -> None:
+    async def end(self, failure: Ending | None) -> None:
         """Let the body end, with this error or well, and wait for the lock to end."""
         raise NotImplementedError
 
 
-def is_of_body(error: BaseException, failure: BodyFailed | None) -> bool:
+def is_of_body(error: BaseException, failure: Ending | None) -> bool:
     """Whether an error is what a body ended with, as it was or wrapped, and none of the lock's own."""
     return failure is not None and failure in (error, error.__cause__)
 
@@ -351,7 +362,7 @@ class RoutineThread(Routine):
         self._changed, self._go_on = threading.Event(), threading.Event()
         self._entered = False
         self._error: BaseException | None = None
-        self._failure: BodyFailed | None = None
+        self._failure: Ending | None = None
         self._thread: threading.Thread | None = None
 
     def body(self, *_: Any, **__: Any) -> Any:
@@ -371,7 +382,7 @@ class RoutineThread(Routine):
                 raise self._error
             raise Refused("it returned without the routine")
 
-    async def end(self, failure: BodyFailed | None) -> None:
+    async def end(self, failure: Ending | None) -> None:
         assert self._thread is not None
         self._failure = failure
         self._go_on.set()
@@ -394,7 +405,7 @@ class RoutineTask(Routine):
         loop = asyncio.get_running_loop()
         self._entered: asyncio.Future[None] = loop.create_future()
         self._go_on: asyncio.Future[contextvars.Context] = loop.create_future()
-        self._failure: BodyFailed | None = None
+        self._failure: Ending | None = None
         self._task: asyncio.Task[Any] | None = None
 
     async def body(self, *_: Any, **__: Any) -> Any:
@@ -417,7 +428,7 @@ class RoutineTask(Routine):
             await self._task
             raise Refused("it returned without the routine")
 
-    async def end(self, failure: BodyFailed | None) -> None:
+    async def end(self, failure: Ending | None) -> None:
         assert self._task is not None
         if not self._go_on.done():
             self._failure = failure
@@ -426,6 +437,10 @@ class RoutineTask(Routine):
             await self._task  # which is cancelled if this is
         except Exception as error:
             if not is_of_body(error, failure):
+                raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not isinstance(failure, BodyCancelled) or (task is not None and task.cancelling()):
                 raise
 
 

@@ -183,6 +183,10 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
     if "tasks" in setting.can and not (profile.watchdog or reentrant):
         second = [take(on(ALICE, "granted")), action(Release, later(0.05))]
         yield {ALICE: [take(), *write(0.2), give, take(), give], SECOND_TASK: second}
+        # Her first task comes too late, and gives back when the second has a lease of its own.
+        newer = [take(over), *write(0.3), give]
+        older = action(Release, on(SECOND_TASK, "granted", after_ns=ttl_ns // 50))
+        yield {ALICE: [take(), action(Read), older], SECOND_TASK: newer}
     half_ns = setting.with_ttl(ttl_ns // 2).ttl_ns
     yield {ALICE: [take(ttl_ns=half_ns), *write(0.8 * half_ns / ttl_ns), give]}
     yield {ALICE: [take(ttl_ns=2 * ttl_ns), *write(1.5), give]}

@@ -313,7 +313,8 @@ def _setting_for(asked: Asked, profile: Profile, options: dict[str, OptionValue]
         can=profile.can,
     )
     if not kind.replicated:
-        setting = dataclasses.replace(setting, nodes=asked.nodes if kind.quorum else 1, uses=profile.uses)
+        several = kind.quorum or profile.uses > 0
+        setting = dataclasses.replace(setting, nodes=asked.nodes if several else 1, uses=profile.uses)
     return setting.with_ttl(setting.ttl_ns)
 
 

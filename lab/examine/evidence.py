@@ -13,6 +13,8 @@ from lab.search.runner import ZERO_NS, Outcome, is_unattended, run_trial
 from lab.search.watch import Executed, State, parts_of
 
 MS_NS: Final = 1_000_000
+TOKEN_MIN: Final = 8
+"""So many characters has a value that can tell one lease from all others."""
 NEVER: Final = 1 << 62
 
 
@@ -88,13 +90,23 @@ class Evidence:
 
     @cached_property
     def writers(self) -> dict[str, set[str]]:
-        """Which clients gave a key of some node this value, or a field or a member of it."""
+        """Whose a value is that a key of some node was given, or a field or a member of it.
+
+        That is who wrote it; but one that was handed over is that client's who had sent it as its own before,
+        if who wrote it had not.
+        """
         found: dict[str, set[str]] = defaultdict(set)
+        senders: dict[str, list[str]] = defaultdict(list)
         for entry in self.outcome.commands:
+            if not entry.in_script:
+                for word in entry.words[1:]:
+                    if entry.client not in senders[word]:
+                        senders[word].append(entry.client)
             for _, old, new in entry.changes():
                 for each in [] if new is None else [new, *parts_of(new)]:
                     if each == new or old is None or each not in parts_of(old):
-                        found[each].add(entry.client)
+                        first, *others = (senders[each] if len(each) >= TOKEN_MIN else ()) or [entry.client]
+                        found[each].add(entry.client if entry.client in others else first)
         return found
 
     def of_node(self, node: str) -> list[Executed]:

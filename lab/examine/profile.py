@@ -18,8 +18,11 @@ from lab.examine.probes import NOT_SHOWN, NotShown, Probes, Profile, first
 from lab.examine.programs import ALICE, BOB, Setting
 from lab.examine.result import USED_AS
 from lab.examine.seen import Seen
+from lab.faults.jump import Jump
 from lab.locks import lock_class
 from lab.locks.base import BaseLock
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
 from lab.search.trial import KEY, Round
 
 __all__ = ["Profile", "learn"]
@@ -192,11 +195,14 @@ def _kind(probes: Probes) -> Kind:
             hint="each node has room for all permits, so clients that have a majority each may be more: no "
             "semaphore of this kind keeps its promise, and none is a reference",
         )
-    observed = len(used) == 1 and permits == 1 and _is_observed(probes, seen)
-    return Kind(len(used) > 1, fenced, announces, sequential, observed, states, permits=permits)
+    no_end = len(used) == 1 and permits == 1 and _is_replaced_later(probes, seen)
+    dated = no_end and _is_dated(probes, tuple(used))
+    return Kind(
+        len(used) > 1, fenced, announces, sequential, no_end and not dated, dated, states, permits=permits
+    )
 
 
-def _is_observed(probes: Probes, seen: Seen) -> bool:
+def _is_replaced_later(probes: Probes, seen: Seen) -> bool:
     """Whether the key of a grant never expires, and is replaced all the same when its holder is gone."""
     grant = first(seen, ALICE, "acquire")
     kept = [
@@ -211,4 +217,18 @@ def _is_observed(probes: Probes, seen: Seen) -> bool:
     with contextlib.suppress(NotShown):
         gone = probes.see({ALICE: (Round(0, 0, ends="keep"),), BOB: asks}, longer=2)
         return any(each.how == "ok" for each in gone.of(BOB, "acquire"))
+    return False
+
+
+def _is_dated(probes: Probes, nodes: tuple[str, ...]) -> bool:
+    """Whether a client that comes when the node's clock is past a lease is granted the lock at once."""
+    ttl_ns = probes.setting.ttl_ns
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, 0, ends="keep"),),
+        BOB: (Round(ttl_ns // 4, ttl_ns // 10),),
+    }
+    jump = timed_fault(Jump, on(ALICE, "granted"), nodes=nodes, by_ns=2 * ttl_ns)
+    with contextlib.suppress(NotShown):
+        asked = first(probes.see(clients, (jump,)), BOB, "acquire")
+        return asked.how == "ok" and asked.ended_ns - asked.called_ns < ttl_ns // 4
     return False

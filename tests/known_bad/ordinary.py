@@ -82,6 +82,9 @@ LOCKS: Final = (
     Expected(
         "with_asyncio:take", "compares in one command, deletes in another", frozenset(("deletes-others-key",))
     ),
+    Expected(
+        "with_asyncio:run_locked", "keeps the lock of a job that is cancelled", frozenset(("leaves-keys",))
+    ),
     Expected("with_asyncio:exclusive", ""),
     Expected(
         "with_asyncio:OnMost",

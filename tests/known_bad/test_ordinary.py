@@ -6,6 +6,7 @@ import pytest
 
 from lab.drivers import is_driver
 from lab.drivers.place import why_not_in_virtual_time
+from lab.examine.command import Asked, examine
 from tests.known_bad.ordinary import LOCKS, PLACE, USUAL, Expected, examined
 
 BY_NAME = {each.lock: each for each in LOCKS}
@@ -44,6 +45,13 @@ def test_of_a_sound_one_nothing_is_found_but_what_its_client_does(lock: str) -> 
     row = one(lock)
     assert not row.wrong
     assert {each.cause for each in examined(lock, "10s").defects} <= USUAL
+
+
+@pytest.mark.full
+def test_the_lock_of_a_job_that_is_cancelled_is_given_back() -> None:
+    asked = Asked(f"{PLACE}with_asyncio:run_locked", "10s", jobs=1, options=(("retries", 0),))
+    seen = [each.seen for each in examine(asked).defects if each.cause == "leaves-keys"]
+    assert any("release" in one and "nothing was sent there to take it away" in one for one in seen)
 
 
 @pytest.mark.full

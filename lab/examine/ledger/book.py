@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from lab.examine.evidence import TOKEN_MIN
 from lab.search.origin import Sent
 from lab.search.runner import is_unattended
 from lab.search.watch import Executed
@@ -310,7 +311,8 @@ class Ledger:
                 del owned[slot]
             elif before is None or what in ("create", "replace"):
                 is_own = not slot.element or (entry.call is not None and entry.call.f == "acquire")
-                own = owned[slot] = Own(lies, lease if is_own else None, entry)
+                owner = (self._handed_to(entry, lies) or lease) if is_own else None
+                own = owned[slot] = Own(lies, owner, entry)
                 if lease is not None and not slot.element:
                     lease.has_keys = lease.has_keys or not is_counter(lies)
             else:
@@ -319,6 +321,17 @@ class Ledger:
         self.entries.append(entry)
         if entry.call is not None:
             entry.call.entries.append(entry)
+
+    def _handed_to(self, entry: Entry, lies: Lies) -> Lease | None:
+        """The lease that a call gives a key to: one not granted so far, whose token the call did not send."""
+        if len(lies.value) < TOKEN_MIN or entry.call is None or entry.call.f == "acquire":
+            return None
+        if any(lies.value in sent.words for sent in entry.call.sent):
+            return None
+        waits = (each for each in reversed(self.calls) if each.f == "acquire" and each.how != "ok")
+        return next(
+            (each.lease for each in waits if any(lies.value in sent.words for sent in each.sent)), None
+        )
 
     def nodes_of(self, lease: Lease, now_ns: int) -> dict[str, int]:
         """The nodes that keep a lease's key, and until when."""

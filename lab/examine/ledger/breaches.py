@@ -65,7 +65,7 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     lease, f = call.lease, call.f
     owner = effect.before.lease if effect.before is not None else None
     foreign = owner is not None and owner is not lease
-    if slot.element and _may_go_or_come(effect, lease):
+    if (slot.element and _may_go_or_come(effect, lease)) or (owner is lease and _hands_over(effect, lease)):
         return None
     takes_away = what == "delete" or (what == "shorten" and f == "release")
     if foreign and owner is not None and (takes_away or not lease.has(owner, now_ns)):
@@ -77,7 +77,7 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     sent_ns = entry.sent.time_ns if entry.sent is not None else now_ns
     grows = what in ("create", "prolong", "replace")
     if what == "create" and f == "acquire":
-        if not slot.element and is_apart(lease, slot.key, ledger, now_ns):
+        if not slot.element and is_apart(entry, slot.key, ledger):
             return Breach(OWN_KEYS, f, what, APART if ledger.permits == 1 else BESIDE)
         if beside(lease, entry.node, slot, ledger, now_ns) is not None:
             return Breach(OWN_KEYS, f, what, BESIDE)
@@ -130,7 +130,13 @@ def _may_go_or_come(effect: Effect, lease: Lease) -> bool:
     owner, maker = (own.lease if own is not None else None for own in (effect.before, effect.after))
     if owner is None:
         return maker is None
-    return effect.what == "delete" if owner is lease else owner.state == "asked"
+    return effect.what == "delete" if owner is lease else owner.state in ("asked", "refused", "unknown")
+
+
+def _hands_over(effect: Effect, lease: Lease) -> bool:
+    """Whether a key of this lease is now that of one that has asked for it."""
+    heir = effect.after.lease if effect.after is not None else None
+    return heir is not None and heir is not lease and heir.state != "held"
 
 
 def _shares(entry: Entry, effect: Effect, ledger: Ledger) -> bool:
@@ -164,18 +170,26 @@ def is_rival(other: Lease, lease: Lease, ledger: Ledger) -> bool:
     return is_anothers and other.resource == lease.resource
 
 
-def is_apart(lease: Lease, key: str, ledger: Ledger, now_ns: int) -> bool:
-    """Whether as many others as may have the same lock, with majorities under other names and none here."""
-    apart = 0
+def is_apart(entry: Entry, key: str, ledger: Ledger) -> bool:
+    """Whether as many others as may have the same lock, with majorities under names unknown to this call.
+
+    A lock may have several keys: one that the call names is no key of another lock, whatever it does there.
+    """
+    call, apart = entry.call, 0
+    if call is None:
+        return False
+    known = {key} | {word for sent in call.sent for word in sent.words[1:]}
+    known |= {word for one in (*call.entries, entry) for each in one.inner for word in each.words[1:]}
     for other in ledger.leases.values():
-        if is_rival(other, lease, ledger) and other.is_live(now_ns):
+        if is_rival(other, call.lease, ledger) and other.is_live(entry.time_ns):
             keys = {
                 slot.key
                 for owned in ledger.owned.values()
                 for slot, own in owned.items()
                 if own.lease is other
             }
-            apart += bool(keys and key not in keys and ledger.kept_until_ns(other, now_ns))
+            is_unknown = bool(keys) and keys.isdisjoint(known)
+            apart += is_unknown and bool(ledger.kept_until_ns(other, entry.time_ns))
     return apart >= ledger.permits
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from lab.errors import NotModelled, UnknownOutcome
 from lab.examine.judge import ERROR, HANG, LATE_RETURN, RENEWAL
 from lab.examine.ledger.book import NEVER, OVER, Breach
-from lab.examine.ledger.breaches import BESIDE, CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
+from lab.examine.ledger.breaches import APART, BESIDE, CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
 from lab.examine.ledger.keeping import Kept, Repairs, keep
 from lab.examine.ledger.rules import (
     FAILS,
@@ -107,7 +107,7 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
     direct = _direct(found, finding)
     if finding in AT_ONCE and direct is not None:
         return Shown(direct, by_intervention=False), kept
-    kinds = [kind for kind in first if kind.rule in RANKS][:KINDS_MAX]
+    kinds = [kind for kind in first if kind.rule in RANKS and _may_lead_to(kind, finding)][:KINDS_MAX]
     enough, together = [kind for kind in kinds if is_gone(frozenset((kind,)))], False
     # An acquire may not look at the answer to what replaces a key.
     replacing = [kind for kind in kinds if kind[:3] == (OWN_KEYS, "acquire", "replace")]
@@ -123,6 +123,11 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         others = tuple(kind for kind in enough if kind != chosen)
         return Shown(first[chosen], by_intervention=True, others=others, together=together), kept
     return None, kept
+
+
+def _may_lead_to(kind: Breach, finding: str) -> bool:
+    """Whether a breach may be what leads to a finding: one more that is let in keeps nobody out."""
+    return not (kind.whose in (APART, BESIDE) and finding in ("unavailable", "leak"))
 
 
 def _first_wrong_read_ns(outcome: Outcome) -> int | None:

@@ -173,6 +173,9 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
     """Whether a fault kept a client from taking a key away: what it sent was lost, or it could not."""
     if own.made_by is None:
         return True
+    by = own.made_by.call
+    if by is not None and by.lease is not lease:  # it was handed over to one that was not there any more
+        return node in away_from(outcome, lease.client, lease.asked_ns, lease.over_ns + SOON_NS)
     fact, _, last = undoing(ledger, lease, own.made_by)
     if fact == NOT_ARRIVED:
         return True
@@ -181,7 +184,7 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
     # Where it was refused a connection, or its node was down, it could send nothing (more).
     since_ns, until_ns = (last or own.made_by).time_ns, min(lease.over_ns, NEVER - SOON_NS) + SOON_NS
     closed = away_from(outcome, lease.client, since_ns, until_ns, closed_only=True)
-    if fact in (NOT_SENT, ERROR_REPLY) and node in closed:
+    if node in closed and fact in (NOT_SENT, ERROR_REPLY, OTHER_VALUE, UNCHANGED):
         return True
     # What comes after an error such as NOSCRIPT, or after SCRIPT LOAD, waits for the answer to that.
     if fact == ERROR_REPLY or (last is not None and key not in last.words):
@@ -202,7 +205,8 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
     """What became of the command that was to take away what another one made: as a fact, and that command."""
     calls = [call for call in ledger.calls if call.lease is lease and call.f in ("acquire", "release")]
     sent_ns = lease.over_ns if made.sent is None else made.sent.time_ns
-    if made.call is not None and (made.call.f in ("release", "extend") or sent_ns > lease.over_ns):
+    by = made.call
+    if by is not None and by.lease is lease and (by.f in ("release", "extend") or sent_ns > lease.over_ns):
         return AFTER_ITS_END, made.sent, made
     sent = [
         each

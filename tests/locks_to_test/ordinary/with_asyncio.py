@@ -121,3 +121,17 @@ class WrongUnit(InScripts):
 
     def __init__(self, client: redis.Redis, name: str, ttl_seconds: int = 10) -> None:
         super().__init__(client, name, ttl_seconds)
+
+
+async def run_locked(client: redis.Redis, name: str, ttl_ms: int, func):
+    """Run a job that nobody else runs; the lock of a job that is cancelled stays."""
+    token = uuid.uuid4().hex
+    if not await client.set(name, token, nx=True, px=ttl_ms):
+        raise RuntimeError(f"{name} is running")
+    try:
+        result = await func()
+    except Exception:
+        await client.eval(UNLOCK, 1, name, token)
+        raise
+    await client.eval(UNLOCK, 1, name, token)
+    return result
