@@ -8,8 +8,12 @@ from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
 from lab.examine.programs import ALICE, BOB, Setting
+from lab.run.tracks import PAUSE_NS
+from lab.scenario.steps import Acquire, Check, Read, Release, Write
+from lab.scenario.triggers import after, on
+from lab.search.as_tracks import OTHER_TRIES, action
 from lab.search.runner import run_trial
-from lab.search.trial import KEY, Round, Trial
+from lab.search.trial import KEY, Round, Track, Trial
 
 PLAIN: Final = (f"{KEY}s", f"{KEY}-1", KEY[:-1], KEY[::-1])
 """Names that are one for a lock that cuts off, or mixes the letters up."""
@@ -27,16 +31,23 @@ NUMBERED: Final = 30
 
 
 def other_names(setting: Setting) -> list[Trial]:
-    """Alice takes a lock with another name while she holds the first one."""
+    """Alice takes a lock with another name while she holds the first; when she has given it back Bob asks."""
     ttl_ns = setting.ttl_ns
-    clients: dict[str, tuple[Round, ...]] = {
-        ALICE: (Round(0, ttl_ns // 10, other=True),),
-        BOB: (Round(2 * ttl_ns, ttl_ns // 20),),
-    }
-    trial = setting.with_clients(clients)
+    trial = setting.with_clients({ALICE: (), BOB: ()})
     unusual = (name for name in UNUSUAL if _takes(setting, name))
     names = (*PLAIN, *unusual, *(f"order-{number}" for number in range(1, NUMBERED + 1)))
-    return [replace(trial, other_key=name) for name in names]
+    work = (action(Read), action(Check, after(ttl_ns // 2)), action(Write, if_checked=True), action(Release))
+    bob = (action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50), insist_ns=2 * ttl_ns), *work)
+
+    def alice(name: str) -> Track:
+        part, insist_ns = after(ttl_ns // 20), (OTHER_TRIES - 1) * PAUSE_NS
+        other = action(Acquire, part, key=name, insist_ns=insist_ns, if_granted=True)
+        return (action(Acquire), other, action(Release, part, key=name), *work)
+
+    return [
+        replace(trial, other_key=name, tracks={**trial.tracks, ALICE: alice(name), BOB: bob})
+        for name in names
+    ]
 
 
 def _takes(setting: Setting, name: str) -> bool:

@@ -5,7 +5,7 @@ Facts are what distinguishes breaches of one kind: the catalogue of names goes b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,6 +103,7 @@ REFUSED, SLEEPS, AFTER_FAULT, MIXED_LEASES = "refused", "sleeps", "after a fault
 NO_SCRIPT, SCRIPT_LOST = "NOSCRIPT", "script lost"
 MINORITY_REFUSES, MOVED, REPLACES = "minority refuses", "moved", "replaces"
 STAYS: Final = "stays with the old master"
+OTHER_NODES: Final = "other nodes"
 SENT_BEFORE, AGAIN, REPLY_OWED, TWICE = "sent before", "returned again", "reply owed", "counted twice"
 
 
@@ -291,6 +292,11 @@ class _Teller:
                 if any(effect.what in ("create", "replace", "prolong") for effect in entry.effects)
             }
             facts = {OVER_AT_RETURN if len(had) >= self.ledger.majority_for(call.lease) else MINORITY}
+            asked = {sent.node for sent in call.sent}
+            others = {sent.node for each in self._rivals(call) for sent in each.sent}
+            if asked and others and asked.isdisjoint(others):
+                sentence += f"; others ask {listed(sorted(others))} for it"
+                facts.add(OTHER_NODES)
             if (owed := self._reply_owed(call)) is not None:
                 sentence += (
                     f"; on the same connection the reply to the {owed.words[0].upper()} of "
@@ -314,6 +320,15 @@ class _Teller:
         why, known = self._why_less(claim)
         sure = f"it can be sure of a majority only until {self.at(claim.kept_ns)}"
         return Told(f"{begin}, but {sure}{why}", places, known)
+
+    def _rivals(self, call: Call) -> Iterator[Call]:
+        """The calls of other clients that are about the same lock."""
+        lease = call.lease
+        return (
+            each
+            for each in self.ledger.calls
+            if each.lease.resource == lease.resource and each.client != call.client
+        )
 
     def _reply_owed(self, call: Call) -> Sent | None:
         """What a client had sent on a connection of a call, and given up before it was answered."""
