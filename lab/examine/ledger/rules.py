@@ -177,7 +177,7 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
     if by is not None and by.lease is not lease:  # it was handed over to one that was not there any more
         return node in away_from(outcome, lease.client, lease.asked_ns, lease.over_ns + SOON_NS)
     fact, _, last = undoing(ledger, lease, own.made_by)
-    if fact == NOT_ARRIVED:
+    if fact == NOT_ARRIVED or (fact == NOT_SENT and _broke_off(outcome, ledger, lease, node)):
         return True
     if fact == OVERTAKEN:  # on another connection: no harm, where nobody was told that it has no key
         return lease.state == "unknown" or (lease.state == "refused" and len(ledger.nodes) > 1)
@@ -199,6 +199,21 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
         for sent in call.sent
     )
     return fact == NOT_SENT and connects and node in away_from(outcome, lease.client, since_ns, until_ns)
+
+
+def _broke_off(outcome: Outcome, ledger: Ledger, lease: Lease, node: str) -> bool:
+    """Whether a release ended with an error, of which its user was told, since its connection was broken."""
+    unsure = [
+        each for each in ledger.calls if each.lease is lease and (each.f, each.how) == ("release", "info")
+    ]
+    begins, _ = _times_of_faults(outcome)
+    return bool(unsure) and any(
+        is_a(fault, Reset)
+        and client_of(fault) in ("", lease.client)
+        and node in nodes_of(fault)
+        and lease.asked_ns <= begins.get(f"f{number}", NEVER) <= unsure[0].ended_ns
+        for number, fault in enumerate(outcome.struck, 1)
+    )
 
 
 def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None, Entry | None]:
