@@ -171,9 +171,9 @@ def _must_work(probes: Probes) -> None:
 def _kind(probes: Probes) -> Kind:
     """Its kind, by how many nodes it used, and by what its class says of itself.
 
-    Raises ``LabError``: a semaphore that asks several nodes.
+    Raises ``LabError``: a semaphore, or a read-write lock, that asks several nodes.
     """
-    permits = probes.setting.permits
+    capacity = probes.setting.capacity
     own = lock_class(probes.setting.lock)
     fenced, announces = bool(own.hands_out_fences), bool(getattr(own, "announces_token", False))
     try:
@@ -183,17 +183,19 @@ def _kind(probes: Probes) -> Kind:
         states = granted.how != "ok" or granted.event.get("claimed_ns") is not None
         sequential = nodes.is_sequential(seen, granted)
     except NotShown:
-        return Kind(False, fenced, announces, permits=permits)
-    if permits > 1 and len(used) > 1:
+        return Kind(False, fenced, announces, capacity=capacity)
+    if not capacity.of_one and len(used) > 1:
         raise LabError(
-            f"a semaphore of {permits} permits that asks {len(used)} nodes",
+            f"{capacity.words} that asks {len(used)} nodes",
             where=probes.setting.lock,
-            expected="a semaphore on one node",
-            hint="each node has room for all permits, so clients that have a majority each may be more: no "
+            expected=f"{'a read-write lock' if capacity.read_write else 'a semaphore'} on one node",
+            hint="there is no reference for a read-write lock on several nodes"
+            if capacity.read_write
+            else "each node has room for all permits, so clients that have a majority each may be more: no "
             "semaphore of this kind keeps its promise, and none is a reference",
         )
-    observed = len(used) == 1 and permits == 1 and _is_observed(probes, seen)
-    return Kind(len(used) > 1, fenced, announces, sequential, observed, states, permits=permits)
+    observed = len(used) == 1 and capacity.of_one and _is_observed(probes, seen)
+    return Kind(len(used) > 1, fenced, announces, sequential, observed, states, capacity=capacity)
 
 
 def _is_observed(probes: Probes, seen: Seen) -> bool:
