@@ -135,6 +135,13 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         "with --replicas 2 alone one that asks the nodes themselves which of them is the master (ROLE)",
     )
     _check_sentinels(asked)
+    if asked.replicas and capacity_of(asked.lock).read_write:
+        raise LabError(
+            f"--replicas {asked.replicas} of {asked.lock}, a read-write lock",
+            where="--replicas",
+            expected="no replicas",
+            hint="there is no reference for a read-write lock on a master with replicas",
+        )
     lock_class(asked.lock)
     options = {**options_for(asked.lock), **dict(asked.options)}
     notes = partial(noted, asked.lock)

@@ -120,8 +120,8 @@ class Kind:
     def promise(self) -> str:
         """What a lock of this kind promises."""
         text = (
-            f"{self.capacity.promise}, and a lock that is free again after its TTL, while clocks run at nearly "
-            "one rate and nodes do not forget"
+            f"{self.capacity.promise}, and a lock that is free again after its TTL, while clocks run at "
+            "nearly one rate and nodes do not forget"
         )
         if self.quorum:
             text += "; it is served while a majority of the nodes can be reached"

@@ -96,7 +96,8 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
         )
     if (shape := shape_of(setting.lock)) is not None:
         profile.facts[USED_AS] = shape.words()
-    for about, ask in FACTS:
+    of_readers = [("readers", leases.sharing)] if profile.kind.capacity.read_write else []
+    for about, ask in (*FACTS, *of_readers):
         try:
             profile.facts[about] = ask(probes, profile)
         except NotShown as why:

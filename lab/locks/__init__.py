@@ -233,7 +233,7 @@ def capacity_of(name: str) -> Capacity:
     """
     shape = None if name in BUILT_IN or name.startswith((MUTANT, PREFIX)) else shape_of(name)
     own = lock_class(name) if shape is None else shape
-    said, read_write = getattr(own, "permits", 1), bool(getattr(own, "read_write", False))
+    said, read_write = getattr(own, "permits", 1), getattr(own, "read_write", False) is True
     if not isinstance(said, int) or isinstance(said, bool) or said < 1:
         raise LabError(f"{said!r} as the permits of {name}", where="permits", expected="a positive number")
     if read_write and said > 1:

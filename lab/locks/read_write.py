@@ -1,4 +1,4 @@
-"""A correct read-write lock on one Redis node: who holds it, in a sorted set, scored by the ends of leases."""
+"""A correct read-write lock on one Redis node: who holds it, in a sorted set scored by the ends of leases."""
 
 from __future__ import annotations
 

@@ -84,5 +84,5 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
         versions={hello.lib: hello.version},
         extends=hello.can("extend"),
         key=hello.key,
-        capacity=capacity_of(name),
+        capacity=Capacity(read_write=True) if hello.can("read-write") else capacity_of(name),
     )

@@ -15,8 +15,8 @@ from lab.faults.down import DownFault
 from lab.faults.fill_memory import FillMemory
 from lab.faults.links import LinkFault
 from lab.faults.promote import Promote
-from lab.redis_model.persistence import Persistence
 from lab.locks.capacity import READ
+from lab.redis_model.persistence import Persistence
 from lab.scenario.steps import Acquire
 from lab.scenario.tracks import Timed
 from lab.scenario.types import NODE_NAMES, SENTINEL_NAMES

@@ -1,4 +1,4 @@
-"""Read-write locks: in a set, in two keys, in a hash, in slots, with waiting writers first; and broken ones."""
+"""Read-write locks: in two keys, in a hash, in slots, with waiting writers first; and broken ones."""
 
 from __future__ import annotations
 
@@ -179,7 +179,10 @@ class InTwoSteps(TwoKeys):
     """A reader looks for a writer, and enters itself with another command."""
 
     name = "in-two-steps"
-    ENTER = f"{TwoKeys.WRITER} {NOW} redis.call('zadd', readers, now + ARGV[2], ARGV[1]) {LONGER.format('readers')} return 1"
+    ENTER = f"""{TwoKeys.WRITER} {NOW}
+        redis.call('zadd', readers, now + ARGV[2], ARGV[1])
+        {LONGER.format("readers")}
+        return 1"""
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
         if token.startswith("w"):
