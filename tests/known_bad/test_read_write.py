@@ -8,7 +8,9 @@ from lab.drivers.shapes import Settings, shape_of
 from lab.errors import LabError
 from lab.examine.programs import ALICE, BOB, PROGRAMS, Setting
 from lab.examine.roles import READER, in_roles
+from lab.examine.schedule_words import schedule_words
 from lab.locks import capacity_of
+from lab.search.as_scenario import scenarios_of, text_of
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
 from tests.known_bad.examined import examined
@@ -43,7 +45,6 @@ def test_a_correct_read_write_lock_is_not_accused(lock: str, schedules: int) -> 
         ("ReaderTakesAll", "over-capacity", "deletes-others-key"),
         ("WriterTakesWhatIsThere", "over-capacity", "deletes-others-key"),
         ("KeepsDeadReaders", "unavailable", "no-expiry"),
-        ("LeavesItsWish", "unavailable", "leaves-keys"),
     ],
 )
 def test_a_broken_read_write_lock_is_found_with_its_cause(lock: str, finding: str, cause: str) -> None:
@@ -70,29 +71,39 @@ def test_a_broken_ordinary_one_is_found() -> None:
     ]
 
 
-def _trial(lock: str) -> Trial:
-    return Setting(lock, {}, 1, capacity=capacity_of(lock)).trial(PROGRAMS[0], demand=False)
+def _trial(lock: str, *, demand: bool = False) -> Trial:
+    return Setting(lock, {}, 1, capacity=capacity_of(lock)).trial(PROGRAMS[0], demand=demand)
 
 
 def _asked(outcome: Outcome) -> set[tuple[str, str]]:
     return {
         (event["client"], event["value"])
         for event in outcome.events
-        if (event["f"], event["type"]) == ("acquire", "ok")
+        if (event["f"], event["type"]) == ("acquire", "invoke")
     }
 
 
 @patched
 def test_a_schedule_is_played_in_all_roles_and_its_history_says_which() -> None:
-    trials = list(in_roles(capacity_of(LOCKS + "TwoKeys"), [_trial(LOCKS + "TwoKeys")]))
+    lock = LOCKS + "TwoKeys"
+    trials = list(in_roles(capacity_of(lock), [_trial(lock, demand=True)]))
     assert len(trials) == 3
     writers, alice_reads, bob_reads = map(_asked, map(run_trial, trials))
     assert writers == {(ALICE, "write"), (BOB, "write")}
     assert {(ALICE, "read"), (BOB, "write"), (READER, "read")} <= alice_reads
     assert {(ALICE, "write"), (BOB, "read"), (READER, "read")} <= bob_reads
-    assert not [
-        event for event in run_trial(trials[1]).events if (event["f"], event["client"]) == ("write", ALICE)
-    ]
+    alone = next(each for each in in_roles(capacity_of(lock), [_trial(lock)]) if each.has_readers)
+    assert not [each for each in run_trial(alone).events if (each["f"], each["client"]) == ("write", ALICE)]
+
+
+@patched
+def test_a_schedule_with_a_reader_is_told_and_written_as_one() -> None:
+    lock = LOCKS + "WriterDoesNotLook"
+    trial = list(in_roles(capacity_of(lock), [_trial(lock)]))[1]
+    assert schedule_words(trial)[1].startswith("Alice acquires as a reader, holds it for 1.5s, releases")
+    scenario = next(iter(scenarios_of(trial, "over-capacity", command="lab test")))
+    assert "mode: read" in text_of(scenario)
+    assert " gets the lock as a reader" in scenario.why
 
 
 def test_a_lock_with_one_holder_has_no_other_roles() -> None:

@@ -87,13 +87,6 @@ class WriterFirst(TwoKeys):
         return 1"""
 
 
-class LeavesItsWish(WriterFirst):
-    """A writer that gave up keeps readers out for ever."""
-
-    name = "leaves-its-wish"
-    TAKE = WriterFirst.TAKE.replace(f"'NX', 'PX', {WriterFirst.WAITS_MS}", "'NX'")
-
-
 class InAHash(TwoKeys):
     """A hash with the mode and a field for each holder, whose own key says for how long it counts."""
 
