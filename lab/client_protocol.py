@@ -54,6 +54,10 @@ Verb = Literal[
 ``clock`` is answered at once, with the process's wall clock in nanoseconds, even during another command."""
 
 
+Mode = Literal["read", "write"]
+"""How a client asks for a read-write lock: any number of readers share it, or one writer has it alone."""
+
+
 class Setup(msgspec.Struct, frozen=True):
     """The configuration of a client process; its first line of input."""
 
@@ -99,6 +103,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
         task: which of the client's tasks carries it out, from 1 on; all of them share one lock object.
         key: the lock's key, if it is not that of the ``Setup``. Each task has one lease per key.
         ttl_ns: the lease that ``acquire`` or ``extend`` asks for, if it is not that of the ``Setup``.
+        mode: "read" if ``acquire`` is to take a read-write lock as a reader, and not as a writer.
         again: ``release`` releases the lease that this task released last, once more.
         if_checked: ``write`` is left out if the last ``check`` or ``read`` under this lease did not succeed.
     """
@@ -110,6 +115,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     task: int = 1
     key: str | None = None
     ttl_ns: int | None = None
+    mode: Mode | None = None
     again: bool = False
     if_checked: bool = False
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 RHO: Final = 0.001
 """The bound on clock drift rate: ten times that of a bad quartz."""
 EPSILON_NS: Final = 1_000_000
 """The uncertainty of stamps. They come from one clock, but nodes count expiry in whole milliseconds."""
-
-
-def semaphore_params(permits: int) -> dict[str, Any]:
-    """What the header says of a lock that so many clients may hold at once; nothing if that is one."""
-    return {"model": "semaphore", "permits": permits} if permits > 1 else {}

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from lab.client.log import Recording
 from lab.client.points import Points
-from lab.client_protocol import Answer, Command, Outcome
+from lab.client_protocol import Answer, Command, Mode, Outcome
 from lab.errors import LockFailed
 from lab.locks.base import (
     Belief,
@@ -81,6 +81,8 @@ class Worker:
         self._work: asyncio.Task[Answer] | None = None
         self._released: tuple[Lease, str | None] | None = None
         self._checked = False
+        self._mode: Mode = "write"
+        """How it asks for a read-write lock, and has asked for the lease that it holds."""
         self._claimed_ns: int | None = None
         self._under_way: tuple[str, Mapping[str, Any]] = "", {}
         self._cancelled: asyncio.Task[None] | None = None
@@ -121,7 +123,7 @@ class Worker:
             LockFailed: the lock raised something else, or does not know whether it holds the free lock.
         """
         try:
-            lease = await self._ask("acquire", self._lock.acquire, key, self._ttl_ns)
+            lease = await self._ask("acquire", self._lock.acquire, *self._asked(key))
             for _ in range(_WARM_UP_RELEASES - 1):
                 with contextlib.suppress(Indeterminate):
                     await self._ask("release", self._lock.release, lease)
@@ -138,6 +140,8 @@ class Worker:
 
     async def run(self, command: Command) -> Answer:
         """Carry out one command."""
+        if command.verb in ("acquire", "work"):
+            self._mode = command.mode or "write"
         if command.verb in ("work", "continue"):
             return await self._run_work(command)
         if command.again and self._released is not None:
@@ -146,6 +150,8 @@ class Worker:
             return Answer(command.id, Outcome.SKIPPED, "holds no lease")
         if command.if_checked and not self._checked:
             return Answer(command.id, Outcome.SKIPPED, "does not write without a successful check")
+        if command.verb == "write" and self._mode == "read":
+            return Answer(command.id, Outcome.SKIPPED, "holds the lock as a reader")
         usual_ns, self._ttl_ns = self._ttl_ns, command.ttl_ns or self._ttl_ns
         self._claimed_ns = None
         try:
@@ -216,9 +222,11 @@ class Worker:
         self._grants += 1
         grant_id = f"{self._recording.client}-{self._grants}"
         about = {"key": self._key, "grant_id": grant_id, "ttl_ns": self._ttl_ns}
+        _, _, *mode = asked = self._asked(self._key)
+        about |= {"value": mode[0]} if mode else {}
         self._invoke("acquire", about)
         try:
-            lease = await self._ask("acquire", self._lock.acquire, self._key, self._ttl_ns)
+            lease = await self._ask("acquire", self._lock.acquire, *asked)
             if self._announces_token:
                 await self._announce(lease)
         except NotAcquired as error:
@@ -235,11 +243,17 @@ class Worker:
         about["ttl_ns"] = self._granted_ns(lease, claim)
         self._recording.ok("acquire", **about, token=lease.token or None, fence=lease.fence, **claim)
         if self._asks is not None and self._asks.renews:
+            about.pop("value", None)
             self._recording.unattended(f"renewal of {grant_id}", "extend", **about)
         self._lease, self._grant_id, self._version_read = lease, grant_id, None
         self._checked = False
         self._note_loss()  # it may have been reported before the grant itself was
         return Outcome.OK, f"holds the lock{_for_how_long(claim)}"
+
+    def _asked(self, key: str) -> tuple[Any, ...]:
+        """What an acquire is given; a lock that readers share is told whether this is one."""
+        mode = (self._mode,) if getattr(self._lock, "read_write", False) else ()
+        return key, self._ttl_ns, *mode
 
     def _note_loss(self) -> None:
         """Record once that the library has reported the loss of the lease that is held, if it has."""

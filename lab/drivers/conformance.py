@@ -243,6 +243,7 @@ class Checks:
             ("answers a second release of the same lease", self.release_again),
             ("gives a lease to each of two tasks", self.tasks),
             ("answers an acquire that is cancelled, and leaves nothing in its place", self.cancel),
+            ("lets two readers in at once", self.readers),
             ("closes what it opened, and opens it again", self.close),
             ("one lock object serves leases that follow each other", self.one_object),
             ("the end of its input ends it, and releases nothing", self.end),
@@ -428,6 +429,24 @@ class Checks:
         if left:
             raise Violation(f"bob has released, but the key is on {', '.join(left)}; expected nowhere")
         return "it was refused before" if done else "while it waited"
+
+    async def readers(self) -> str:
+        """Nobody has it, so both get it, and both give it back."""
+        if not self._can("read-write"):
+            raise Skipped("its readers do not share it, or not by this driver")
+        leases = []
+        for driver, name in ((self._alice, "alice"), (self._bob, "bob")):
+            answer = await driver.acquire(self._key, TTL_MS, ANSWER_S, mode="read")
+            if isinstance(answer, Failed):
+                raise Violation(
+                    f"it said {answer.kind} to {name}: {answer.words}; expected a lease: only readers hold it"
+                )
+            leases.append((driver, answer.lease))
+        for driver, lease in leases:
+            released = await driver.release(lease, ANSWER_S)
+            if isinstance(released, Failed):
+                raise Violation(f"it said {released.kind}: {released.words}; expected ok: a reader holds it")
+        return ""
 
     async def close(self) -> str:
         """As one that was started anew."""

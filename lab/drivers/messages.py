@@ -11,7 +11,7 @@ from lab.errors import LabError
 PROTOCOL: Final = 1
 CAPABILITIES: Final = (
     *("extend", "validity", "held", "fence", "lost", "clock", "single-attempt", "renews"),
-    *("cancel", "tasks", "one-object"),
+    *("cancel", "tasks", "one-object", "read-write"),
 )
 ONE_OBJECT: Final = "one_object"
 """The option of a driver that can ``one-object``."""

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from lab.client_protocol import Mode
 from lab.drivers.messages import ONE_OBJECT
-from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients, class_of_sentinel
+from lab.drivers.shapes import READ, Parameter, Shape, Use, class_of_clients, class_of_sentinel
 
 T = TypeVar("T")
 OPTIONS_OF_CLIENTS: Final = ("socket_timeout", "socket_connect_timeout", "retries")
@@ -64,9 +65,11 @@ class OutOfBounds(AssertionError):
 class Held:
     """What was acquired: the lock's object, what the call returned, and the token, if the lock shows it.
 
-    ``failure`` is what the body ends with, where the lock has one: None if it ends well.
+    ``shape`` is how, which may differ for readers. ``failure`` is what the body ends with, where the lock has
+    one: None if it ends well.
     """
 
+    shape: Shape
     lock: Any
     given: dict[str, Any]
     answer: Any = None
@@ -110,27 +113,27 @@ class Session:
             self.clients = [make(host, port) for host, port in nodes]
         _stand_in(shape, len(self.clients))
         _guard()
-        self._objects: dict[str, Any] = {}
-        """Those of locks whose object is used again, by their keys."""
-        self._one: Any = None
-        """The object of a lock that is told the key when it is acquired."""
+        self._objects: dict[tuple[Any, str], Any] = {}
+        """Those of locks whose object is used again, by what makes them and their keys."""
+        self._one: dict[Any, Any] = {}
+        """The object of a lock that is told the key when it is acquired, by what makes it."""
         self._bodies = 0
         """How many bodies have begun."""
 
-    async def acquire(self, key: str, ttl_ms: int) -> Held:
-        """Take the lock. Raises ``Refused``, and what the lock raises otherwise."""
-        shape = self._shape
-        given = {"key": key, "ttl_ms": ttl_ms, "token": uuid.uuid4().hex}
+    async def acquire(self, key: str, ttl_ms: int, mode: Mode = "write") -> Held:
+        """Take the lock, as a reader or not. Raises ``Refused``, and what the lock raises otherwise."""
+        shape = self._shape.of(mode)
+        given = {"key": key, "ttl_ms": ttl_ms, "token": uuid.uuid4().hex, "mode": mode}
         with _Use(self):
             if shape.style == "two functions":
                 assert shape.made is not None
                 answer = _unless_no(await self._call(shape.target, shape.made, given), shape.made)
-                return Held(None, given, answer, _token(answer, None))
-            lock = self._lock(given)
-            held = Held(lock, given)
+                return Held(shape, None, given, answer, _token(answer, None))
+            lock = self._lock(shape, given)
+            held = Held(shape, lock, given)
             if shape.style == "decorator":
                 held.routine = (RoutineTask if shape.is_async else RoutineThread)()
-                await held.routine.begin(self._with_body(lock, held.routine.body, given))
+                await held.routine.begin(self._with_body(shape, lock, held.routine.body, given))
                 held.failure = self._next_end()
                 return held
             if shape.style == "context manager":
@@ -153,7 +156,7 @@ class Session:
 
     async def extend(self, held: Held, ttl_ms: int) -> None:
         """Extend a lease. Raises ``Refused``, and what the lock raises otherwise."""
-        shape, given = self._shape, {**held.given, "ttl_ms": ttl_ms}
+        shape, given = held.shape, {**held.given, "ttl_ms": ttl_ms}
         assert shape.extend is not None
         given["token"] = held.answer if held.lock is None else _own_token(held)
         call = shape.extends or getattr(held.lock, shape.extend.name)
@@ -163,7 +166,7 @@ class Session:
 
     async def release(self, held: Held) -> None:
         """Give it back. Raises ``Refused``, and what the lock raises otherwise."""
-        shape, lock = self._shape, held.lock
+        shape, lock = held.shape, held.lock
         with _Use(self):
             if held.routine is not None:
                 await held.routine.end(held.failure)
@@ -199,7 +202,7 @@ class Session:
 
     async def owned(self, held: Held) -> bool:
         """Whether the lock says that this client holds it."""
-        found = getattr(held.lock, self._shape.owned)
+        found = getattr(held.lock, held.shape.owned)
         with _Use(self):
             return bool(await _result(found()))
 
@@ -216,12 +219,19 @@ class Session:
             if close is not None:
                 await _result(close())
 
-    def _lock(self, given: Mapping[str, Any]) -> Any:
+    def _lock(self, shape: Shape, given: Mapping[str, Any]) -> Any:
+        """What is acquired: the lock's object, or what that gives to a reader or to a writer."""
+        lock = self._object(shape, given)
+        if shape.through is None:
+            return lock
+        found = getattr(lock, shape.through.name)
+        return found(**self._arguments(shape.through, given)) if inspect.isroutine(found) else found
+
+    def _object(self, shape: Shape, given: Mapping[str, Any]) -> Any:
         """The lock's object: a new one for each lease, or one for all if only its acquire gets the key.
 
         With the option ``one_object`` one for all leases of a key.
         """
-        shape = self._shape
         if shape.made is None:
             return shape.target
         if shape.style == "decorator" and "body" in shape.made.roles():
@@ -229,19 +239,18 @@ class Session:
         if "key" in shape.made.roles():
             if not self._options.get(ONE_OBJECT):
                 return shape.target(**self._arguments(shape.made, given))
-            key = given["key"]
+            key = shape.target, given["key"]
             if key not in self._objects:
                 self._objects[key] = shape.target(**self._arguments(shape.made, given))
             return self._objects[key]
-        if self._one is None:
-            self._one = shape.target(**self._arguments(shape.made, given))
-        return self._one
+        if shape.target not in self._one:
+            self._one[shape.target] = shape.target(**self._arguments(shape.made, given))
+        return self._one[shape.target]
 
     def _with_body(
-        self, decorator: Any, body: Callable[..., Any], given: Mapping[str, Any]
+        self, shape: Shape, decorator: Any, body: Callable[..., Any], given: Mapping[str, Any]
     ) -> Callable[[], Any]:
         """What runs the body under the lock."""
-        shape = self._shape
         if decorator is not None:
             called: Callable[[], Any] = decorator(body)
             return called
@@ -287,6 +296,8 @@ class Session:
                 return self._owner
             case "permits":
                 return self._shape.permits
+            case "reads" | "writes":
+                return (given["mode"] == READ) == (parameter.role == "reads")
             case role:
                 return given[role]
 

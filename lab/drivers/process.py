@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from lab.addresses import SENTINEL_SERVICE
+from lab.client_protocol import Mode
 from lab.drivers.messages import (
     LINE_BYTES_MAX,
     PROTOCOL,
@@ -71,7 +72,7 @@ class DriverProcess:
         self._asked: dict[int, Op] = {}
         self._waiting: dict[int, asyncio.Future[Success | Failed]] = {}
         self._broken: DriverBroken | None = None
-        self._cancels = False
+        self._cancels = self._reads = False
         """Whether it takes ``cancel``, once it has said hello."""
 
     @property
@@ -127,7 +128,7 @@ class DriverProcess:
                 expected="options that the driver takes",
             )
         hello = _as(answer, Hello)
-        self._cancels = hello.can("cancel")
+        self._cancels, self._reads = hello.can("cancel"), hello.can("read-write")
         return hello
 
     async def open(
@@ -141,9 +142,12 @@ class DriverProcess:
         if isinstance(answer, Failed):
             raise LabError(f"the driver {self.name!r} could not open the lock: {answer.words}")
 
-    async def acquire(self, key: str, ttl_ms: int, timeout_s: float | None = None) -> Granted | Failed:
+    async def acquire(
+        self, key: str, ttl_ms: int, timeout_s: float | None = None, *, mode: Mode = "write"
+    ) -> Granted | Failed:
         """Acquire; like all that follows it raises ``TimeoutError`` if the driver takes too long."""
-        return _either(await self.ask("acquire", {"key": key, "ttl_ms": ttl_ms}, timeout_s), Granted)
+        fields = {"key": key, "ttl_ms": ttl_ms, **({"mode": mode} if self._reads else {})}
+        return _either(await self.ask("acquire", fields, timeout_s), Granted)
 
     async def extend(self, lease: str, ttl_ms: int, timeout_s: float | None = None) -> Extended | Failed:
         """Extend."""

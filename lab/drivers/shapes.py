@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
+from lab.client_protocol import Mode
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError
 
@@ -43,10 +44,14 @@ Role = Literal[
     "token",
     "body",
     "permits",
+    "reads",
+    "writes",
+    "mode",
     "ttl",
 ]
 """What a parameter is given. ``sentinel``: the client library's ``Sentinel``, which names the master by a
-``service``; ``ttl``: a TTL whose unit is not known."""
+``service``; ``reads``, ``writes``: whether a reader, or the writer, of a read-write lock asks; ``mode``: that
+as "read" or "write"; ``ttl``: a TTL whose unit is not known."""
 ROLES: Final[tuple[Role, ...]] = tuple(each for each in get_args(Role) if each != "ttl")
 """Those that can be said of a parameter."""
 Style = Literal["object", "context manager", "two functions", "function", "decorator"]
@@ -72,6 +77,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
         "body": "func fn function body callback work callable action",
         "permits": "permits maxpermits numpermits maxleases maxholders maxlocks maxconcurrent maxconcurrency "
         "concurrency limit slots capacity size",
+        "reads": "reads read reader shared readonly isread isreader isshared isreadonly forread forreading",
+        "writes": "writes write writer exclusive iswrite iswriter isexclusive forwrite forwriting",
     }.items()
 }
 """By which names parameters are known, in small letters and without underscores."""
@@ -133,6 +140,16 @@ WAITS: Final = frozenset(
 ACQUIRE: Final = ("acquire", "lock", "take", "obtain", "try_acquire", "try_lock", "acquire_lock", "get_lock")
 RELEASE: Final = ("release", "unlock", "free", "give_back", "release_lock")
 EXTEND: Final = ("extend", "renew", "refresh", "prolong", "extend_lock", "keep_alive")
+GIVES: Final[Mapping[Mode, tuple[str, ...]]] = {
+    "read": ("read_lock", "reader_lock", "reader", "rlock", "shared_lock", "for_reading"),
+    "write": ("write_lock", "writer_lock", "writer", "wlock", "exclusive_lock", "for_writing"),
+}
+"""What gives the lock for readers, or for the writer, of an object that has both, in the same order."""
+WORDS: Final[Mapping[Mode, tuple[str, ...]]] = {
+    "read": ("read", "reader", "shared"),
+    "write": ("write", "writer", "exclusive"),
+}
+"""How methods, functions and classes for readers and for the writer are told apart, in the same order."""
 OWNED: Final = ("owned", "is_owned", "is_held", "held", "is_acquired", "acquired")
 """Whether *this* client holds it; ``locked`` is not asked, as it says so of any client."""
 BEGINNINGS: Final = ("acquire", "lock", "take", "obtain", "try", "get", "grab")
@@ -156,7 +173,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``client``: a function that makes a client of a host and a port. ``replace``: functions that return the
     client, as ``module:name``; while the lab runs they return its own. ``renews``: whether the lock renews
     its lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
-    ``permits``: how many clients may hold it at once.
+    ``permits``: how many clients may hold it at once. ``readers``: what readers take instead, as
+    ``module:name``, of a read-write lock; or whether a parameter says that they share it.
     """
 
     parameters: dict[str, str] = {}
@@ -168,6 +186,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     renews: bool | None = None
     key: str = ""
     permits: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    readers: bool | str | None = None
 
 
 class Parameter(NamedTuple):
@@ -207,6 +226,8 @@ class Shape(NamedTuple):
 
     ``made``: how ``target`` is called, before the lock is acquired, or as that; None: it is the lock itself.
     ``lasts_ns``: how long it keeps its key if it takes no TTL; 0: until the release; None: it takes one.
+    ``through``: what of the object gives the lock, and how that is called, if the object is not the lock.
+    ``readers``: the shape that readers use, where it is another one.
     """
 
     lock: str
@@ -227,14 +248,25 @@ class Shape(NamedTuple):
     lasts_ns: int | None
     renews: bool
     settings: Settings
+    through: Use | None = None
+    readers: Shape | None = None
+
+    def of(self, mode: str) -> Shape:
+        """The shape that a reader uses, or the writer."""
+        return self.readers if mode == READ and self.readers is not None else self
+
+    @property
+    def read_write(self) -> bool:
+        """Whether readers share it."""
+        return self.readers is not None or bool(self._roles() & ASKED_FOR)
 
     @property
     def options(self) -> dict[str, str | int | float | bool]:
         """The options that it takes, with their defaults."""
         taken: dict[str, str | int | float | bool] = {}
-        for use in (self.made, self.acquire):
+        for use in (self.made, self.through, self.acquire):
             taken.update({} if use is None else use.options)
-        return taken
+        return taken | (self.readers.options if self.readers is not None else {})
 
     @property
     def permits(self) -> int:
@@ -262,8 +294,10 @@ class Shape(NamedTuple):
     @property
     def in_seconds(self) -> bool:
         """Whether its TTL is counted in whole seconds."""
-        uses = [use for use in (self.made, self.acquire, self.extend) if use is not None]
-        return any("ttl_s" in use.roles() for use in uses)
+        uses = [use for use in (self.made, self.through, self.acquire, self.extend) if use is not None]
+        return any("ttl_s" in use.roles() for use in uses) or (
+            self.readers is not None and self.readers.in_seconds
+        )
 
     @property
     def asks(self) -> str:
@@ -274,8 +308,8 @@ class Shape(NamedTuple):
         """How it is used, in one line."""
         what = {"object": "an object", "function": "a function that makes a lock"}.get(self.style, self.style)
         if self.style in ("object", "two functions"):
-            named = [use.name for use in (self.acquire, self.extend, self.release) if use is not None]
-            what = f"{what} ({', '.join(named)})"
+            own = (self.through, self.acquire, self.extend, self.release)
+            what = f"{what} ({', '.join(use.name for use in own if use is not None)})"
         given = [f"{each.name} = {each.role}" for use in self._uses() for each in use.parameters]
         client = self.settings.client or f"{self.library}{'.asyncio' if self.is_async else ''} client"
         replies = (
@@ -288,15 +322,23 @@ class Shape(NamedTuple):
         key = f"; its key is {self.node_key}" if self.node_key != "{key}" else ""
         permits = f"; {self.permits} permits" if self.permits > 1 else ""
         parameters = ", ".join(dict.fromkeys(given)) or "no parameters"
-        return f"{what}; {parameters}; {client}{replies}{lasts}{renews}{permits}{key}"
+        words = f"{what}; {parameters}; {client}{replies}{lasts}{renews}{permits}{key}"
+        if self.readers is not None:
+            return f"{words}; for readers: {self.readers.words()}"
+        return f"{words}; readers share it" if self.read_write else words
 
     def _roles(self) -> set[str]:
-        return {role for use in (self.made, self.acquire) if use is not None for role in use.roles()}
+        uses = (self.made, self.through, self.acquire)
+        return {role for use in uses if use is not None for role in use.roles()}
 
     def _uses(self) -> Iterator[Use]:
-        yield from (use for use in (self.made, self.acquire, self.extend, self.release) if use is not None)
+        uses = (self.made, self.through, self.acquire, self.extend, self.release)
+        yield from (use for use in uses if use is not None)
 
 
+READ: Final = "read"
+ASKED_FOR: Final = frozenset(("reads", "writes", "mode"))
+"""The roles of parameters that say whether a reader asks."""
 OF_THE_LAB: Final = ("build", "margin_ns", "believes")
 """What classes have that offer ``lab.locks.base.Lock``, and ordinary locks have not."""
 _KNOWN: dict[str, tuple[Any, Shape | LabError]] = {}
@@ -369,8 +411,12 @@ def settings_of(name: str) -> Settings:
 class _Look:
     """One look at what a name means."""
 
-    def __init__(self, name: str, module: ModuleType, found: Any, settings: Settings) -> None:
+    def __init__(
+        self, name: str, module: ModuleType, found: Any, settings: Settings, mode: Mode | None = None
+    ) -> None:
         self._name, self._module, self._found, self._settings = name, module, found, settings
+        self._mode = mode
+        """Of an object that has one thing for readers and one for writers: which of them is looked at."""
         self._home = inspect.getmodule(found) or module
         """Where its code is: the name may only import it."""
         is_code = inspect.isclass(found) or inspect.isroutine(found)
@@ -386,8 +432,8 @@ class _Look:
         found, settings = self._found, self._settings
         partner = self._partner()
         if inspect.isclass(found):
-            style = self._style_of(found)
             made = self._use(_own_init(found), "its constructor", bound=True)
+            style = "object" if self._is_two_in_one(found) else self._style_of(found)
         elif partner is not None:
             style, made = "two functions", self._use(found, found.__name__)
         elif inspect.isroutine(found):
@@ -397,16 +443,25 @@ class _Look:
             elif _is_manager(found):
                 style = "context manager"
         else:
-            style, made = self._style_of(found), None
+            style, made = "object" if self._is_two_in_one(found) else self._style_of(found), None
+        self._ask_for_readers()
         is_async = self._is_async(partner)
         shared = () if made is not None and made.roles() & _REACHES else tuple(self._shared_clients())
         lock = found
         if style == "function":
             assert made is not None
             lock = self._made(made, is_async)
-            style = "decorator" if inspect.isroutine(lock) else self._style_of(lock)
-        methods = {"acquire": ACQUIRE, "release": RELEASE, "extend": EXTEND} if style == "object" else {}
-        if style == "context manager" and _gives_manager(lock):
+            is_two_in_one = self._is_two_in_one(lock)
+            style = "decorator" if inspect.isroutine(lock) else "object" if is_two_in_one else "function"
+            style = self._style_of(lock) if style == "function" else style
+        readers = self._readers(lock)
+        mode = self._mode or ("write" if readers is not None else None)
+        through = None
+        if mode is not None and self._gives(lock, mode):
+            lock, through, is_async = self._given(lock, mode, made)
+            style = self._style_of(lock) if not _is_manager(lock) else "context manager"
+        methods = self._methods(lock, mode) if style == "object" else {}
+        if through is None and style == "context manager" and _gives_manager(lock):
             methods = {"acquire": ACQUIRE}  # a method, which returns what is entered
         inside = self._run_inside()
         uses = {
@@ -423,7 +478,7 @@ class _Look:
         if (extend := uses.get("extend")) is not None and not _can_extend(extend):
             uses["extend"] = None
         owned = _first(lock, OWNED) if style == "object" else ""
-        before = [use for use in (made, uses.get("acquire")) if use is not None]
+        before = [use for use in (made, through, uses.get("acquire")) if use is not None]
         lasts_ns = self._lasts_ns(before)
         if not shared and not any(use.roles() & _REACHES for use in before) and not settings.replace:
             line = f'replace = ["{self._module.__name__}:FUNCTION_THAT_RETURNS_IT"]'
@@ -450,7 +505,82 @@ class _Look:
             lasts_ns,
             self._renews(),
             settings,
+            through,
+            readers,
         )
+
+    def _is_two_in_one(self, lock: Any) -> bool:
+        """Whether an object has one thing for readers and another one for writers."""
+        if inspect.isroutine(lock) or self._settings.readers is False:
+            return False
+        return bool(self._gives(lock, "read")) or _has_both(lock)
+
+    def _gives(self, lock: Any, mode: Mode) -> str:
+        """What of an object gives the lock for readers, or for the writer; empty: nothing does."""
+        if _has_both(lock):
+            return ""
+        pairs = zip(GIVES["read"], GIVES["write"], strict=True)
+        pair = next((each for each in pairs if all(hasattr(lock, name) for name in each)), ("", ""))
+        return pair[mode == "write"]
+
+    def _given(self, lock: Any, mode: Mode, made: Use | None) -> tuple[Any, Use, bool]:
+        """The lock that an object gives for one of the modes, how that is called, and whether it is async.
+
+        A context manager is known before it is called; anything else is looked at once it was.
+        """
+        name = self._gives(lock, mode)
+        of_class = inspect.isclass(lock)
+        method = getattr(lock, name)
+        if callable(method) and _is_manager(method):
+            is_async = inspect.isasyncgenfunction(inspect.unwrap(method))
+            return method, self._use(method, name, bound=of_class, is_method=True), is_async
+        is_async = self._imports(".asyncio") and not self._imports("")
+        if of_class:
+            assert made is not None
+            lock = self._made(made, is_async)
+        through, given = Use(name, (), {}), getattr(lock, name)
+        if inspect.isroutine(given):
+            through = self._use(given, name, is_method=True)
+            given = self._made(through, is_async, given)
+        acquire = getattr(given, _first(given, ACQUIRE), None)
+        is_async = inspect.iscoroutinefunction(acquire) or (acquire is None and hasattr(given, "__aenter__"))
+        return given, through, is_async
+
+    def _methods(self, lock: Any, mode: Mode | None) -> dict[str, tuple[str, ...]]:
+        """The names of methods of an object that is a lock, or of one that is both in one."""
+        if mode is None or not _has_both(lock):
+            return {"acquire": ACQUIRE, "release": RELEASE, "extend": EXTEND}
+        return {part: (*_names_for(part, mode), *usual) for part, usual in _USUAL.items()}
+
+    def _readers(self, lock: Any) -> Shape | None:
+        """The shape that readers use, where it is another one. Raises ``LabError``."""
+        said = self._settings.readers
+        if self._mode is not None or said is False:
+            return None
+        if self._is_two_in_one(lock):
+            return _Look(self._name, self._module, self._found, self._settings, "read").shape()
+        if not isinstance(said, str):
+            return None
+        module, _, _ = said.partition(":")
+        found = _object_at(said, "readers")
+        own = msgspec.structs.replace(self._settings, readers=False, release="", extend="")
+        return _Look(said, importlib.import_module(module), found, own).shape()
+
+    def _ask_for_readers(self) -> None:
+        """Ask about a function or class beside this one, of which one is for readers and one for writers."""
+        if self._settings.readers is not None or self._mode is not None:
+            return
+        for reads, writes in zip(WORDS["read"], WORDS["write"], strict=True):
+            for one, other in ((writes, reads), (reads, writes)):
+                name = getattr(self._found, "__name__", "")
+                twin = name.replace(one, other).replace(one.capitalize(), other.capitalize())
+                if twin != name and callable(getattr(self._home, twin, None)):
+                    place = f"{self._module.__name__}:{twin}"
+                    line = f'readers = "{place}"'
+                    if one == reads:
+                        line = f"readers = false  # if they share nothing; else name {place} to the lab"
+                    self._missing.append((f"what readers take: there is {twin} as well", line))
+                    return
 
     def _partner(self) -> Any:
         """The function that gives back what this one takes, if it is one that takes a lock."""
@@ -490,11 +620,11 @@ class _Look:
             hint="docs/ordinary-locks.md has a template of each; or derive it from lab.locks.base.BaseLock",
         )
 
-    def _made(self, made: Use, is_async: bool) -> Any:
+    def _made(self, made: Use, is_async: bool, target: Any = None) -> Any:
         """What a function makes, to see what that is; its client is connected to nothing."""
         self._complain(only_names=True)
         try:
-            return _sample(self._found, made, self._library(), is_async)
+            return _sample(target or self._found, made, self._library(), is_async)
         except Exception as error:
             raise LabError(
                 f"{self._name}, which was called to see what it makes: {type(error).__name__}: {error}",
@@ -509,7 +639,8 @@ class _Look:
         if not name:
             return None
         of_class = inspect.isclass(lock)
-        return self._use(getattr(lock, name), name, bound=of_class, ends=name not in ACQUIRE, is_method=True)
+        ends = name in (*RELEASE, *EXTEND, *_OF_TWO["release"], *_OF_TWO["extend"])
+        return self._use(getattr(lock, name), name, bound=of_class, ends=ends, is_method=True)
 
     def _use(
         self, call: Any, name: str, *, bound: bool = False, ends: bool = False, is_method: bool = False
@@ -536,6 +667,8 @@ class _Look:
                 )
             elif role == "permits" and not (required and self._settings.permits):
                 options |= self._permits(each, name, given)
+            elif role in ASKED_FOR and not self._is_said(each.name) and self._settings.readers is not True:
+                options |= self._no_readers(each, name)
             elif role in ("owner", "token", "body", "host", "port", "url") and not required and not ends:
                 continue  # it has a default of its own
             elif role is not None:
@@ -565,6 +698,20 @@ class _Look:
             given.append(Parameter(parameter.name, "permits", parameter.kind is parameter.POSITIONAL_ONLY))
         elif permits == 1 and isinstance(default, str | int | float | bool):
             return {parameter.name: default}
+        return {}
+
+    def _is_said(self, parameter: str) -> bool:
+        return parameter in self._settings.parameters
+
+    def _no_readers(self, parameter: inspect.Parameter, of: str) -> dict[str, str | int | float | bool]:
+        """The option that a parameter is which might say that a reader asks, and does not; else ask."""
+        name, default = parameter.name, parameter.default
+        if self._settings.readers is None:
+            self._missing.append((f"whether readers share it: {of} has a parameter {name}", "readers = true"))
+        elif default is parameter.empty:
+            self._missing.append((f"what {name} of {of} is given", f'parameters = {{{name} = "key"}}'))
+        elif isinstance(default, str | int | float | bool):
+            return {name: default}
         return {}
 
     def _role(
@@ -672,7 +819,8 @@ class _Look:
     def _is_async(self, partner: Any) -> bool:
         found = self._found
         if inspect.isclass(found) or not inspect.isroutine(found):
-            acquire = getattr(found, _first(found, ACQUIRE), None)
+            names = _names_for("acquire", self._mode or "write") if self._is_two_in_one(found) else ()
+            acquire = getattr(found, _first(found, (*names, *ACQUIRE)), None)
             if acquire is not None and _is_manager(acquire):
                 return inspect.isasyncgenfunction(inspect.unwrap(acquire))
             return inspect.iscoroutinefunction(acquire) or (acquire is None and hasattr(found, "__aenter__"))
@@ -785,7 +933,7 @@ class _Look:
             return self._name
 
 
-_NAMED: Final = ("what ", "how many ")
+_NAMED: Final = ("what ", "how many ", "whether readers ")
 """How what has to be said of a parameter begins."""
 _REACHES: Final = frozenset(("client", "clients", "url", "urls", "host", "sentinel"))
 """What a lock is given to reach its nodes."""
@@ -799,6 +947,32 @@ def _table(name: str) -> str:
 def is_of_permits(name: str) -> bool:
     """Whether a parameter, or an option, with this name may be how many clients hold a lock at once."""
     return _plain(name) in NAMES["permits"]
+
+
+_USUAL: Final = {"acquire": ACQUIRE, "release": RELEASE, "extend": EXTEND}
+_VERBS: Final = {"acquire": ("acquire", "lock"), "release": ("release", "unlock"), "extend": EXTEND[:3]}
+
+
+def _names_for(part: str, mode: Mode) -> tuple[str, ...]:
+    """What a method for readers, or for the writer, is called, of an object that is both in one."""
+    return tuple(
+        name
+        for word in WORDS[mode]
+        for verb in _VERBS[part]
+        for name in (f"{verb}_{word}", f"{word}_{verb}", f"{verb}_{word}_lock")
+    )
+
+
+_OF_TWO: Final = {part: (*_names_for(part, "read"), *_names_for(part, "write")) for part in _VERBS}
+
+
+def _has_both(lock: Any) -> bool:
+    """Whether an object has methods for readers and methods for writers, and gives back what both took."""
+    takes = bool(_first(lock, _names_for("acquire", "read"))) and bool(
+        _first(lock, (*_names_for("acquire", "write"), *ACQUIRE))
+    )
+    gives_back = all(_first(lock, (*_names_for("release", mode), *RELEASE)) for mode in WORDS)
+    return takes and gives_back
 
 
 def _plain(name: str) -> str:
@@ -940,6 +1114,7 @@ def _sample(target: Any, made: Use, library: Library, is_async: bool) -> Any:
     values: dict[str, Any] = dict.fromkeys(("key", "owner", "token"), "look")
     values |= {"client": client, "clients": [client], "url": url, "urls": [url], "host": host, "port": port}
     values |= {"sentinel": class_of_sentinel(library, is_async=is_async)([NOWHERE]), "service": "look"}
+    values |= {"reads": True, "writes": False, "mode": READ}
     values |= {"ttl_s": 10, "ttl_ms": 10_000, "ttl_timedelta": timedelta(seconds=10), "permits": 2}
     found = target(**{each.name: values[each.role] for each in made.parameters})
     if inspect.isawaitable(found):

@@ -18,6 +18,17 @@ NOISE_NS: Final = 2 * MS_NS
 """By how much two measurements may differ that only other latencies tell apart."""
 
 
+def sharing(probes: Probes, profile: Profile) -> str:
+    """Whether readers share a read-write lock. One that lets in one at a time breaks no promise."""
+    seen = probes.shared()
+    alice, bob = granted(seen), first(seen, BOB, "acquire")
+    released = [each.called_ns for each in seen.of(ALICE, "release")]
+    if bob.how == "ok" and bob.ended_ns < min(released, default=bob.ended_ns + 1) and alice.how == "ok":
+        return "Two readers held the lock at once."
+    profile.not_tried.append("readers that share the lock: a second one did not get it beside the first")
+    return "A reader did not get the lock while another one held it."
+
+
 def taking(probes: Probes, profile: Profile) -> str:
     """By which requests the lock is taken, and whether its key has an end from the first moment on."""
     seen = probes.alone()

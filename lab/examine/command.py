@@ -30,7 +30,7 @@ from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations, sorts
 from lab.examine.tried import tried
-from lab.locks import lock_class, margin_ns, permits_of, refuse_alone
+from lab.locks import capacity_of, lock_class, margin_ns, refuse_alone
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
 from lab.search.branches import LockCode, noted
@@ -135,6 +135,13 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         "with --replicas 2 alone one that asks the nodes themselves which of them is the master (ROLE)",
     )
     _check_sentinels(asked)
+    if asked.replicas and capacity_of(asked.lock).read_write:
+        raise LabError(
+            f"--replicas {asked.replicas} of {asked.lock}, a read-write lock",
+            where="--replicas",
+            expected="no replicas",
+            hint="there is no reference for a read-write lock on a master with replicas",
+        )
     lock_class(asked.lock)
     options = {**options_for(asked.lock), **dict(asked.options)}
     notes = partial(noted, asked.lock)
@@ -144,7 +151,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         try:
             profile, options = _learned(asked, options, budget.check)
         except OutOfTime:
-            profile = Profile(Kind(False, permits=permits_of(asked.lock)))
+            profile = Profile(Kind(False, capacity=capacity_of(asked.lock)))
         if asked.replicas:
             profile.kind = dataclasses.replace(
                 profile.kind, quorum=False, replicated=True, watched=asked.sentinels > 0
@@ -350,8 +357,8 @@ def _setting(asked: Asked, options: dict[str, OptionValue]) -> Setting:
         "sentinels": asked.sentinels,
     }
     own: dict[str, Any] = places if asked.replicas else {"nodes": asked.nodes}
-    permits = permits_of(asked.lock)
-    return Setting(asked.lock, options, server=asked.server, keys=asked.keys, permits=permits, **own)
+    capacity = capacity_of(asked.lock)
+    return Setting(asked.lock, options, server=asked.server, keys=asked.keys, capacity=capacity, **own)
 
 
 def _learned(

@@ -509,5 +509,5 @@ class Examination:
         self.undecided[finding, why] = replace(before, times=before.times + 1, trial=shortest)
 
     def _for_reference(self, trial: Trial) -> Trial:
-        permits = self.kind.permits if self.kind.permits > 1 else 0
+        permits = self.kind.capacity.permits if self.kind.capacity.permits > 1 else 0
         return replace(trial, lock=self.kind.reference, options=dict(self._options), permits=permits)

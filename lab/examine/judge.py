@@ -26,7 +26,7 @@ from lab.faults.power_cut import PowerCut
 from lab.faults.promote import Promote
 from lab.faults.stall_disk import StallDisk
 from lab.scenario.tracks import Timed
-from lab.search.actor import permits_in
+from lab.search.actor import capacity_in
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import ZERO_NS, Outcome, is_unattended
 from lab.search.suspicion import named, suspected
@@ -78,8 +78,10 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
         for finding in named(outcome, only):
             if finding.name == "false-validity" and _extends_for_less(outcome.trial):
                 continue
-            of_one = finding.name == "overlap" and len(set(finding.clients)) == 1
-            if finding.severity is Severity.VIOLATION and not (of_one and outcome.trial.reentrant):
+            of_one = finding.name in ("overlap", "over-capacity") and len(set(finding.clients)) == 1
+            # What a client may take that has the lock itself differs: some let a writer read, too.
+            may_have_two = outcome.trial.reentrant or capacity_in(outcome.trial).read_write
+            if finding.severity is Severity.VIOLATION and not (of_one and may_have_two):
                 found.setdefault(finding.name, _violation(finding))
     return found
 
@@ -120,7 +122,11 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
                 pending[client] = event
             else:
                 pending.pop(client, None)
-    in_vain = len(pending) == 1 and end_ns - last_ns > LEASES * trial.longest_ttl_ns and _is_free(outcome)
+    in_vain = (
+        len(pending) == 1
+        and end_ns - last_ns > LEASES * trial.longest_ttl_ns
+        and _is_free_for(outcome, *pending.values())
+    )
 
     def may_take_ns(event: dict[str, Any]) -> int:
         if repeats:
@@ -162,20 +168,20 @@ def may_repeat(outcome: Outcome) -> bool:
     return bool(outcome.struck) and client_repeats(outcome.trial.lock)
 
 
-def _is_free(outcome: Outcome) -> bool:
-    """Whether fewer clients can hold a lock at the end than may, some leases after the last event.
+def _is_free_for(outcome: Outcome, asked: dict[str, Any]) -> bool:
+    """Whether those who can hold a lock at the end, some leases after the last event, leave room for a call.
 
     No fault struck, and the other grants were given back; what attempts of unknown outcome set has run out.
     """
     if outcome.struck:
         return False
-    held: set[str] = set()
+    capacity, held = capacity_in(outcome.trial), dict[str, int]()
     for event in outcome.events:
         if event["f"] == "acquire" and event["type"] == "ok":
-            held.add(event["grant_id"])
+            held[event["grant_id"]] = capacity.weight(event.get("value"))
         elif event["f"] == "release" and event["type"] in ("ok", "fail"):
-            held.discard(event["grant_id"])
-    return len(held) < permits_in(outcome.trial)
+            held.pop(event["grant_id"], None)
+    return sum(held.values()) + capacity.weight(asked.get("value")) <= capacity.room
 
 
 def _out_of_action(outcome: Outcome) -> set[str]:

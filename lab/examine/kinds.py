@@ -16,6 +16,7 @@ from lab.errors import LabError
 from lab.examine.programs import S_NS
 from lab.locks import check_options, lock_class
 from lab.locks.base import OptionValue
+from lab.locks.capacity import ONE_HOLDER, Capacity
 
 PAUSED: Final = "a client is paused"
 HELD: Final = "packets are held up for long"
@@ -29,6 +30,8 @@ LATE: Final = frozenset((PAUSED, HELD))
 
 SEMAPHORE: Final = "lab.locks.semaphore:Semaphore"
 """The reference of locks that several clients may hold at once."""
+READ_WRITE: Final = "lab.locks.read_write:ReadWrite"
+"""The reference of locks that readers share."""
 FALSE_VALIDITY: Final = "false-validity"
 UNFENCED: Final = ("stale-write", "unfenced-write", "lost-update", "cycle")
 """What a fencing token would stop."""
@@ -55,7 +58,7 @@ class Kind:
     record says until when it is held, by the clock of the node. ``states_validity``: it says for how long a
     lease is good; else its user has to look at a clock. ``replicated``: its node is a master with replicas,
     one of which may take its place. ``watched``: Sentinels name the master, and promote a replica.
-    ``permits``: how many clients may hold it at once.
+    ``capacity``: how many may hold it at once.
     """
 
     quorum: bool
@@ -67,13 +70,13 @@ class Kind:
     states_validity: bool = True
     replicated: bool = False
     watched: bool = False
-    permits: int = 1
+    capacity: Capacity = ONE_HOLDER
 
     @property
     def reference(self) -> str:
         """The lock of the lab that is right for this kind."""
-        if self.permits > 1:
-            return SEMAPHORE
+        if not self.capacity.of_one:
+            return READ_WRITE if self.capacity.read_write else SEMAPHORE
         if self.replicated:
             return "sentinel" if self.watched else "failover"
         if not self.quorum:
@@ -87,7 +90,8 @@ class Kind:
     @property
     def reference_options(self) -> dict[str, OptionValue]:
         """The options of the reference that depend on the kind."""
-        return {"permits": self.permits} if self.permits > 1 else {}
+        permits = self.capacity.permits
+        return {"permits": permits} if permits > 1 else {}
 
     @property
     def owes_undo(self) -> bool:
@@ -105,8 +109,8 @@ class Kind:
         one = "a lock on a master that has replicas" if self.replicated else "a lock on one node"
         one = "a lock on the master that Sentinels name" if self.watched else one
         base = "a lock on a majority of independent nodes" if self.quorum else one
-        if self.permits > 1:
-            base = f"a semaphore of {self.permits} permits on one node"
+        if not self.capacity.of_one:
+            base = f"{self.capacity.words} on one node"
         extras = [
             *(["with fencing tokens"] if self.fenced else []),
             *(["whose token the resource checks"] if self.announces else []),
@@ -118,10 +122,9 @@ class Kind:
     @property
     def promise(self) -> str:
         """What a lock of this kind promises."""
-        holders = "one holder at a time" if self.permits == 1 else f"at most {self.permits} holders at a time"
         text = (
-            f"{holders}, and a lock that is free again after its TTL, while clocks run at nearly "
-            "one rate and nodes do not forget"
+            f"{self.capacity.promise}, and a lock that is free again after its TTL, while clocks run at "
+            "nearly one rate and nodes do not forget"
         )
         if self.quorum:
             text += "; it is served while a majority of the nodes can be reached"

@@ -11,6 +11,7 @@ from checker.words import listed
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.judge import RELEASE, RENEWAL
 from lab.examine.own_findings import all_violations
+from lab.locks.capacity import READ
 from lab.search.actor import OTHER_GRANTS
 from lab.search.faults import fault_of
 from lab.search.runner import Outcome, run_trial
@@ -111,7 +112,8 @@ def _operation(operation: Operation) -> str:
         return f"{who} {'still believes in the lease' if still else 'sees that the lease is over'}"
     of_another = f" '{event['key']}'" if _is_of_other_lock(event) else ""
     verb, colon, outcome = OUTCOMES.get((f, how), f"{f} ({how})").partition(":")
-    words = f"{who} {verb}{of_another}{colon}{outcome}"
+    reads = " as a reader" if f == "acquire" and event.get("value") == READ else ""
+    words = f"{who} {verb}{of_another}{reads}{colon}{outcome}"
     if (f, how) == ("acquire", "ok") and not of_another:
         words += _where(event.get("_nodes") or [], event.get("_others") or [])
         words += f" with fence {event['fence']}" if event.get("fence") is not None else ""

@@ -19,7 +19,7 @@ from lab.examine.renewal import lapsed_renewals
 from lab.faults.clock import ClockFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
-from lab.search.actor import permits_in
+from lab.search.actor import capacity_in
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import Outcome, is_unattended
 
@@ -43,7 +43,8 @@ def own_findings(outcome: Outcome) -> Iterator[Violation]:
     """The findings beside the checker's; none where the clocks of nodes were moved, or nodes forgot."""
     if not labels(outcome.trial) & CLOCKS:
         yield from _over_at_return(outcome)
-        if permits_in(outcome.trial) == 1:  # else another client's lease may be why a client is refused
+        has_one_holder = capacity_in(outcome.trial).permits == 1 and not outcome.trial.has_readers
+        if has_one_holder:  # else another client's lease may be why a client is refused
             yield from _kept_alive(outcome)
             yield from keys_that_stay(outcome)
         yield from _claims_too_much(outcome)

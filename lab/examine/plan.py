@@ -20,6 +20,7 @@ from lab.examine.probes import Profile
 from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting
 from lab.examine.reentrant import given_back_once, taken_again
 from lab.examine.result import Part
+from lab.examine.roles import in_roles
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -148,7 +149,8 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
         else:
             trial = draw_trial(draw, swarm, "guided")
         trial = replace(trial, clients={**trial.clients, **dict.fromkeys(holders, ())}, tracks=holders)
-        yield released_once(trial) if plain else trial
+        trial = released_once(trial) if plain else trial
+        yield random.choice(list(in_roles(setting.capacity, [trial])))
 
 
 def released_once(trial: Trial) -> Trial:
@@ -169,9 +171,22 @@ def parts(
     reentrant: bool = False,
 ) -> Iterator[tuple[Part, Iterable[Trial]]]:
     """The finite parts with all their trials, in order; the shorter ones first."""
+    for part, trials in _parts(setting, profile, programs, random, reentrant=reentrant):
+        if part.of is None:
+            yield part, _counted(part, in_roles(setting.capacity, trials))
+        else:
+            found = list(in_roles(setting.capacity, trials))
+            part.of = len(found)
+            yield part, found
+
+
+def _parts(
+    setting: Setting, profile: Profile, programs: tuple[Program, ...], random: Random, *, reentrant: bool
+) -> Iterator[tuple[Part, Iterable[Trial]]]:
+    """The same, with two writers of a read-write lock."""
     if setting.replicated:
         part = Part(FAILOVERS, "the master crashes, or is cut off, and a replica takes its place")
-        yield part, _counted(part, failovers(setting, profile, reentrant=reentrant))
+        yield part, failovers(setting, profile, reentrant=reentrant)
     yield from (
         (Part(name, about, of=len(trials)), trials)
         for name, about, trials in (
@@ -181,7 +196,7 @@ def parts(
         if trials
     )
     part = Part(ANCHORED, "what clients do, and the ends of faults, wait for what the other does")
-    yield part, _counted(part, anchored(setting, profile, random, reentrant=reentrant))
+    yield part, anchored(setting, profile, random, reentrant=reentrant)
     found = singles(setting, programs, random)
     again = {**setting.options, **TWO_TRIES} if "retry_count" in setting.options else None
     if again is not None:

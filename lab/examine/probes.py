@@ -183,6 +183,12 @@ class Probes:
         clients = {ALICE: (Round(0, ttl_ns * 6 // 10),), BOB: (Round(ttl_ns // 10, SHORT_NS),)}
         return self.see(clients, options=options)
 
+    def shared(self) -> Seen:
+        """The same, both as readers."""
+        ttl_ns = self.setting.ttl_ns
+        alice = Round(0, ttl_ns * 6 // 10, reads=True)
+        return self.see({ALICE: (alice,), BOB: (Round(ttl_ns // 10, SHORT_NS, reads=True),)})
+
     def held_by_default(self) -> Seen | None:
         """The same with the lock's default options; None if it cannot be made, or used, without others."""
         try:

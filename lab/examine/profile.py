@@ -99,7 +99,8 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
         )
     if (shape := shape_of(setting.lock)) is not None:
         profile.facts[USED_AS] = shape.words()
-    for about, ask in FACTS:
+    of_readers = [("readers", leases.sharing)] if profile.kind.capacity.read_write else []
+    for about, ask in (*FACTS, *of_readers):
         try:
             profile.facts[about] = ask(probes, profile)
         except NotShown as why:
@@ -174,9 +175,9 @@ def _must_work(probes: Probes) -> None:
 def _kind(probes: Probes) -> Kind:
     """Its kind, by how many nodes it used, and by what its class says of itself.
 
-    Raises ``LabError``: a semaphore that asks several nodes.
+    Raises ``LabError``: a semaphore, or a read-write lock, that asks several nodes.
     """
-    permits = probes.setting.permits
+    capacity = probes.setting.capacity
     own = lock_class(probes.setting.lock)
     fenced, announces = bool(own.hands_out_fences), bool(getattr(own, "announces_token", False))
     try:
@@ -186,19 +187,21 @@ def _kind(probes: Probes) -> Kind:
         states = granted.how != "ok" or granted.event.get("claimed_ns") is not None
         sequential = nodes.is_sequential(seen, granted)
     except NotShown:
-        return Kind(False, fenced, announces, permits=permits)
-    if permits > 1 and len(used) > 1:
+        return Kind(False, fenced, announces, capacity=capacity)
+    if not capacity.of_one and len(used) > 1:
         raise LabError(
-            f"a semaphore of {permits} permits that asks {len(used)} nodes",
+            f"{capacity.words} that asks {len(used)} nodes",
             where=probes.setting.lock,
-            expected="a semaphore on one node",
-            hint="each node has room for all permits, so clients that have a majority each may be more: no "
+            expected=f"{'a read-write lock' if capacity.read_write else 'a semaphore'} on one node",
+            hint="there is no reference for a read-write lock on several nodes"
+            if capacity.read_write
+            else "each node has room for all permits, so clients that have a majority each may be more: no "
             "semaphore of this kind keeps its promise, and none is a reference",
         )
-    no_end = len(used) == 1 and permits == 1 and _is_replaced_later(probes, seen)
+    no_end = len(used) == 1 and capacity.of_one and _is_replaced_later(probes, seen)
     dated = no_end and _is_dated(probes, tuple(used))
     return Kind(
-        len(used) > 1, fenced, announces, sequential, no_end and not dated, dated, states, permits=permits
+        len(used) > 1, fenced, announces, sequential, no_end and not dated, dated, states, capacity=capacity
     )
 
 

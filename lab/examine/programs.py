@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lab.faults.cut import Cut
+from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.scenario.steps import Acquire, Release
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import after, at_start
@@ -168,8 +169,8 @@ class Setting:
     """Whether the first node is a master, and all others are its replicas."""
     sentinels: int = 0
     """How many Sentinels watch that master."""
-    permits: int = 1
-    """How many clients may hold the lock at once."""
+    capacity: Capacity = ONE_HOLDER
+    """How many may hold the lock at once."""
     can: frozenset[str] = frozenset(("cancel", "tasks", "close"))
     """What a client can do beside acquire, extend and release; a driver says it, and has no ``close``."""
 
@@ -234,7 +235,7 @@ class Setting:
             action(Release, after(ttl_ns * 17 // 20)),
         )
         turns = self._horizon_ns // (ttl_ns * 17 // 20) + 1
-        return {f"holder-{number}": turn * turns for number in range(1, self.permits)}
+        return {f"holder-{number}": turn * turns for number in range(1, self.capacity.permits)}
 
     @property
     def _horizon_ns(self) -> int:

@@ -72,6 +72,7 @@ def _rounds(rounds: tuple[Round, ...]) -> str:
 def _round(each: Round) -> str:
     waits = f"waits {short_duration(each.think_ns)}, " if each.think_ns else ""
     lease = f" it for {short_duration(each.ttl_ns)}" if each.ttl_ns else ""
+    lease += " as a reader" if each.reads else ""
     if each.cancel_ns:
         lease += f", which is cancelled after {short_duration(each.cancel_ns)} if it is not over by then"
     extends = {0: "", 1: ", extends once meanwhile"}.get(
@@ -81,6 +82,7 @@ def _round(each: Round) -> str:
         extends += f" for {short_duration(each.extend_ttl_ns)}{' each' if each.extends > 1 else ''}"
     if each.other:
         extends += ", takes another lock as well meanwhile"
-    writes = "writes" if each.checks else "writes without asking whether it still holds it"
+    writes = ", writes" if each.checks else ", writes without asking whether it still holds it"
+    writes = "" if each.reads else writes
     holds = f"holds it for {short_duration(each.hold_ns)}{extends}"
-    return f"{waits}acquires{lease}, {holds}, {writes}, {ENDS[each.ends]}"
+    return f"{waits}acquires{lease}, {holds}{writes}, {ENDS[each.ends]}"

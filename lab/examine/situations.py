@@ -35,6 +35,7 @@ from lab.examine.other_ttls import other_ttls
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.reentrant import given_back_once
+from lab.examine.roles import in_roles
 from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.slow_replies import slow_replies
@@ -108,7 +109,7 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
     """All of them, the sorts in turns; only inside ``trials``."""
     rates = RATES if is_driver(setting.lock) else {}
     known: set[bytes] = set()
-    for trial in in_turns(sorts(setting, profile, programs), rates):
+    for trial in in_roles(setting.capacity, in_turns(sorts(setting, profile, programs), rates)):
         if trial.key() not in known:
             known.add(trial.key())
             yield trial

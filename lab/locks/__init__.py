@@ -15,6 +15,7 @@ from lab.drivers import CLASS_IN_FILE, PREFIX, is_driver
 from lab.drivers.shapes import shape_of
 from lab.errors import LabError, did_you_mean
 from lab.locks.base import Lock, OptionError, Options, OptionValue, Surroundings
+from lab.locks.capacity import Capacity
 
 BUILT_IN = {
     "single": "lab.locks.single:Single",
@@ -224,16 +225,24 @@ def refuse_alone(name: str, where: str, around: str = "", hint: str = "") -> Non
         raise LabError(f"the lock {name} {does}", where=where, expected=expected, hint=hint or cluster)
 
 
-def permits_of(name: str) -> int:
-    """How many clients may hold a lock at once, as its class or its settings say: 1 if nothing does.
+def capacity_of(name: str) -> Capacity:
+    """How many may hold a lock at once, as its class or its settings say: one if nothing does.
 
-    Raises ``LabError``: there is no such lock, or it says something else than a number.
+    Raises ``LabError``: there is no such lock, or what it says is no number of permits, or both of a
+    semaphore and of a read-write lock.
     """
     shape = None if name in BUILT_IN or name.startswith((MUTANT, PREFIX)) else shape_of(name)
-    said = getattr(lock_class(name), "permits", 1) if shape is None else shape.permits
+    own = lock_class(name) if shape is None else shape
+    said, read_write = getattr(own, "permits", 1), getattr(own, "read_write", False) is True
     if not isinstance(said, int) or isinstance(said, bool) or said < 1:
         raise LabError(f"{said!r} as the permits of {name}", where="permits", expected="a positive number")
-    return said
+    if read_write and said > 1:
+        raise LabError(
+            f"{name}, a read-write lock of {said} permits",
+            where="permits",
+            expected="permits of a semaphore, or readers that share a lock",
+        )
+    return Capacity(said, read_write)
 
 
 def margin_ns(name: str, ttl_ns: int, options: Options) -> int:

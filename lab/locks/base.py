@@ -150,6 +150,8 @@ class Lock(Protocol):
     ``key: ClassVar[str]``: the pattern of its keys, such as ``"order:{}"``, if it does not take any text.
     ``extends: ClassVar[bool] = False``: it cannot extend a lease.
     ``permits: ClassVar[int]``: how many clients may hold it at once, if it is a semaphore of more than one.
+    ``read_write: ClassVar[bool] = True``: readers share it, and its ``acquire`` has a third parameter, "read"
+    or "write".
     ``asks: ClassVar[str]``: "sentinels" if it needs Redis Sentinels (``Surroundings.sentinels``), "cluster"
     if its nodes must be a Redis Cluster.
     """
@@ -262,6 +264,8 @@ class BaseLock:
     extends: ClassVar[bool] = False
     permits: ClassVar[int] = 1
     """How many clients may hold it at once."""
+    read_write: ClassVar[bool] = False
+    """Whether readers share it: then ``acquire`` has a third parameter, ``mode``, "read" or "write"."""
     key: ClassVar[str] = "{}"
     """The pattern of its keys."""
     OPTIONS: ClassVar[Options] = {}

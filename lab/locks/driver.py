@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 from lab.addresses import Address
+from lab.client_protocol import Mode
 from lab.drivers import PREFIX, words_of
 from lab.drivers.messages import DriverBroken, Failed, Hello
 from lab.drivers.process import DriverProcess
@@ -121,6 +122,11 @@ class DriverLock:
         return self._hello is not None and self._hello.can("renews")
 
     @property
+    def read_write(self) -> bool:
+        """Whether readers share the library's lock."""
+        return self._hello is not None and self._hello.can("read-write")
+
+    @property
     def key(self) -> str:
         """The pattern of its keys, once the driver has said it."""
         return "{}" if self._hello is None else self._hello.key
@@ -144,7 +150,7 @@ class DriverLock:
         """End the driver; nothing is released."""
         await self._driver.close()
 
-    async def acquire(self, key: str, ttl_ns: int) -> DriverLease:
+    async def acquire(self, key: str, ttl_ns: int, mode: Mode = "write") -> DriverLease:
         """One call of the library.
 
         Raises:
@@ -152,7 +158,7 @@ class DriverLock:
             Indeterminate: it answered otherwise, or not in time.
         """
         called_ns = self._clock_ns()
-        asked = self._driver.acquire(key, ttl_ns // NS_PER_MS, self._timeout_s)
+        asked = self._driver.acquire(key, ttl_ns // NS_PER_MS, self._timeout_s, mode=mode)
         answer = await self._in_time(self._watched(asked))
         if isinstance(answer, Failed):
             if answer.kind == "refused":

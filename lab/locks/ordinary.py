@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from lab.addresses import SENTINEL_SERVICE, Address
+from lab.client_protocol import Mode
 from lab.drivers import ordinary
 from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.shapes import Shape
@@ -45,6 +46,7 @@ class OrdinaryLock:
     name: ClassVar[str] = "ordinary"
     hands_out_fences: ClassVar[bool] = False
     extends: ClassVar[bool] = False
+    read_write: ClassVar[bool] = False
     client_repeats: ClassVar[bool] = True
     """Whether its client repeats commands by itself, for a time that nobody states."""
     shape: ClassVar[Shape]
@@ -98,11 +100,11 @@ class OrdinaryLock:
         if self._session is not None:
             await self._session.close()
 
-    async def acquire(self, key: str, ttl_ns: int) -> OrdinaryLease:
+    async def acquire(self, key: str, ttl_ns: int, mode: Mode = "write") -> OrdinaryLease:
         """Take it. Raises ``NotAcquired`` or ``Indeterminate``."""
         called_ns = self._clock_ns()
         try:
-            held = await self._used().acquire(key, ttl_ns // NS_PER_MS)
+            held = await self._used().acquire(key, ttl_ns // NS_PER_MS, mode)
         except ordinary.Refused as no:
             raise NotAcquired(str(no)) from no
         except Exception as error:
@@ -115,7 +117,7 @@ class OrdinaryLock:
         assert isinstance(lease, OrdinaryLease)
         assert lease.held is not None
         called_ns = self._clock_ns()
-        if self.shape.extend is None:
+        if lease.held.shape.extend is None:
             raise LeaseLost("this lock does not extend leases", no_effect=True)
         try:
             await self._used().extend(lease.held, ttl_ns // NS_PER_MS)
@@ -157,7 +159,7 @@ class AskedLock(OrdinaryLock):
         """What it answers; ``believes`` decides for one that cannot be asked. Raises ``Indeterminate``."""
         assert isinstance(lease, OrdinaryLease)
         assert lease.held is not None
-        if not self.shape.owned:
+        if not lease.held.shape.owned:
             return Belief(self.believes(lease))
         try:
             return Belief(await self._used().owned(lease.held))
@@ -181,6 +183,7 @@ def ordinary_class(name: str, shape: Shape) -> type[OrdinaryLock]:
         "shape": shape,
         "node_keys": shape.node_key,
         "extends": shape.extend is not None,
+        "read_write": shape.read_write,
         "__module__": place,
     }
     asked = bool(shape.owned) or shape.renews

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -53,6 +53,9 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
             NotAcquired: another client held it, the node could not be reached, or the reply came too late.
             Indeterminate: a SET was sent that was never answered.
         """
+        return await self._tries(key, ttl_ns, self._new_token)
+
+    async def _tries(self, key: str, ttl_ns: int, new_token: Callable[[], str]) -> Lease:
         clock_ns = self._surroundings.clock_ns
         give_up_ns = clock_ns() + self.options.acquire_timeout_ns
         tokens: list[str] = []
@@ -64,7 +67,7 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
                 if clock_ns() + pause_ns >= give_up_ns:
                     break
                 await asyncio.sleep(pause_ns / NS_PER_S)
-            token = self._new_token()
+            token = new_token()
             tokens.append(token)
             try:
                 lease, reason = await self._attempt(key, token, ttl_ns)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from checker.history.history import PHASE, STEPS
-from lab.analysis.assumptions import EPSILON_NS, RHO, semaphore_params
+from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.analysis.lacking import NOT_SIMULATED
 from lab.client_protocol import Setup
 from lab.drivers import is_driver
@@ -48,6 +48,7 @@ from lab.scenario.draw import schedule
 from lab.scenario.model import Cluster as ScenarioCluster
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
+from lab.scenario.steps import Acquire
 from lab.substrates import is_simulated, key_prefix, substrate
 from lab.substrates.base import STORE, Capability, Cluster
 from lab.substrates.cleanup import sweep
@@ -106,6 +107,7 @@ class Run:
         self._properties = properties_of(lock.name, lock.ttl_ns, lock.options, place)
         if lock.key is not None:
             self._properties = replace(self._properties, key=lock.key)
+        self._refuse_readers(scenario)
         self._refuse_impossible(scenario, self._every_step())
         for swept in sweep():
             self._on_event(RunEvent("lab", swept.sentence, "plain"))
@@ -438,6 +440,18 @@ class Run:
         if service == "redis" and (lack := chosen.lacks(service, needed, server, settings)):
             raise LabError(lack, where=self._loaded.name, hint="lab doctor shows what this machine allows")
 
+    def _refuse_readers(self, scenario: Scenario) -> None:
+        """Refuse a mode of an acquire of a lock that readers do not share. Raises ``LabError``."""
+        modes = (step.mode for step in scenario.every_step if isinstance(step, Acquire) and step.mode)
+        mode = next(modes, None)
+        if mode is not None and not self._properties.capacity.read_write:
+            raise LabError(
+                f"an acquire with mode: {mode} of {scenario.lock.name}, which is no read-write lock",
+                where=self._loaded.name,
+                expected="a lock that readers share: it says so by read_write, or in its settings",
+                hint="--lock lab.locks.read_write:ReadWrite is one",
+            )
+
     def _params(self) -> dict[str, Any]:
         scenario = self._scenario
         return {
@@ -452,7 +466,7 @@ class Run:
             "stall_ns": STALL_NS,
             "unavailable_ns": scenario.unavailable_after_ns,
             "clients": list(scenario.clients),
-            **semaphore_params(self._properties.permits),
+            **self._properties.capacity.params,
         }
 
 

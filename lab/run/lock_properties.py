@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from lab.drivers import is_driver
 from lab.errors import LabError
-from lab.locks import check_options, key_pattern, lock_class, margin_ns, option_errors, permits_of
+from lab.locks import capacity_of, check_options, key_pattern, lock_class, margin_ns, option_errors
 from lab.locks.base import Options, usual_margin_ns
+from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.locks.lease_options import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class LockProperties:
 
     ``name`` is its name for clients. ``margin_ns`` is kept below the TTL (the checker's δ).
     ``single_attempt``: an acquire asks each node at most once, so that its lease counts from the call.
-    ``permits``: how many clients may hold it at once.
+    ``capacity``: how many may hold it at once.
     ``node_key`` is the name of the lock of ``{key}`` on the nodes. ``versions`` are those of the libraries
     under test, by name. ``extends``: it can extend a lease. ``key`` is the pattern of its keys.
     """
@@ -36,7 +37,7 @@ class LockProperties:
     versions: Mapping[str, str] = field(default_factory=dict)
     extends: bool = True
     key: str = "{}"
-    permits: int = 1
+    capacity: Capacity = ONE_HOLDER
 
 
 def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> LockProperties:
@@ -58,7 +59,7 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
             node_key=str(getattr(own, "node_keys", "{key}")),
             extends=bool(getattr(own, "extends", True)),
             key=key_pattern(own),
-            permits=permits_of(name),
+            capacity=capacity_of(name),
         )
     from lab.locks.driver import answer_within_ns, passed_on  # only a driver needs processes and messages
 
@@ -83,5 +84,5 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
         versions={hello.lib: hello.version},
         extends=hello.can("extend"),
         key=hello.key,
-        permits=permits_of(name),
+        capacity=Capacity(read_write=True) if hello.can("read-write") else capacity_of(name),
     )

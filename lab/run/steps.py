@@ -217,7 +217,9 @@ class Player:
         """The command for an operation of one of a client's tasks."""
         about: dict[str, Any] = {}
         match step:
-            case Acquire() | Extend():
+            case Acquire():
+                about["ttl_ns"], about["mode"] = step.ttl_ns, step.mode
+            case Extend():
                 about["ttl_ns"] = step.ttl_ns
             case Release():
                 about["again"] = step.again

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag
 
+from lab.client_protocol import Mode
 from lab.scenario.actions import Action
 from lab.scenario.anchors import AnyAnchor
 from lab.scenario.problems import Loc, choice, kind, nearest, problem, shown
@@ -117,6 +118,8 @@ class Acquire(Operation):
     """For how long it asks again, `pause` after each refusal, until it is granted."""
     pause_ns: PositiveNs | None = Field(default=None, alias="pause")
     """How long it waits before it asks again; 800ms without it."""
+    mode: Mode | None = None
+    """`read`: as a reader of a read-write lock, which others may be at the same time; else as its writer."""
 
 
 class OfLease(Operation):

@@ -10,15 +10,16 @@ from random import Random
 from typing import Any, Final
 
 from lab.addresses import Address
-from lab.analysis.assumptions import EPSILON_NS, RHO, semaphore_params
+from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.channel import Channel
 from lab.client.log import Recording, Sink
 from lab.client.points import Points
 from lab.client.serve import used
 from lab.client.worker import Worker
 from lab.client_protocol import Answer, Command
-from lab.locks import is_own, key_pattern, lock_class, margin_ns, permits_of
+from lab.locks import capacity_of, is_own, key_pattern, lock_class, margin_ns
 from lab.locks.base import Lock, LockError, Surroundings
+from lab.locks.capacity import Capacity
 from lab.search.guard import Failure, Guarded, guard_announcing
 from lab.search.trial import Trial
 from lab.store import StoreClient
@@ -183,12 +184,12 @@ def params_of(trial: Trial) -> dict[str, Any]:
     }
     if trial.asks_for_long:
         params["unavailable_ns"] = trial.unavailable_ns
-    return params | semaphore_params(permits_in(trial))
+    return params | capacity_in(trial).params
 
 
-def permits_in(trial: Trial) -> int:
-    """How many clients may hold the lock at once."""
-    return trial.permits or permits_of(trial.lock)
+def capacity_in(trial: Trial) -> Capacity:
+    """How many may hold the lock at once."""
+    return Capacity(trial.permits) if trial.permits else capacity_of(trial.lock)
 
 
 def lock_of(trial: Trial) -> type[Lock]:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pydantic_core import PydanticCustomError
 
 from lab.durations import UNITS_NS
+from lab.locks.capacity import READ
 from lab.run.tracks import PAUSE_NS
 from lab.scenario.problems import Loc
 from lab.scenario.steps import Acquire, Check, Extend, Operation, Read, Release, Write
@@ -88,6 +89,7 @@ def _of_round(each: Round, other_key: str, kept: bool) -> tuple[Timed, ...]:
             after(each.think_ns),
             ttl_ns=each.ttl_ns or None,
             cancel=after(each.cancel_ns) if each.cancel_ns else None,
+            mode=READ if each.reads else None,
         ),
         of_lease(Read),
     ]
@@ -105,7 +107,8 @@ def _of_round(each: Round, other_key: str, kept: bool) -> tuple[Timed, ...]:
     computed = None if at_once else later
     if each.checks:
         found.append(of_lease(Check, computed))
-    found.append(of_lease(Write, None if each.checks else computed, if_checked=each.checks))
+    if not each.reads:
+        found.append(of_lease(Write, None if each.checks else computed, if_checked=each.checks))
     if each.ends != "keep":
         found.append(of_lease(Release))
     if each.ends == "twice":

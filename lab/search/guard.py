@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from lab.client_protocol import Mode
 from lab.errors import UnknownOutcome
 from lab.locks.base import Indeterminate, Lease, Lock, LockError, is_believed
 from lab.locks.failure import awaitable, beginning_of, described, place_of
@@ -70,11 +71,12 @@ class Guarded:
         """As the lock does."""
         await self._guarded("open", self._lock.open())
 
-    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+    async def acquire(self, key: str, ttl_ns: int, *mode: Mode) -> Lease:
         """As the lock does; whether one that is cancelled was granted is unknown. Raises ``LockError``."""
         called_ns = self._now_ns()
         try:
-            return self._checked("acquire", await self._guarded("acquire", self._lock.acquire(key, ttl_ns)))
+            asked = self._lock.acquire(key, ttl_ns, *mode)
+            return self._checked("acquire", await self._guarded("acquire", asked))
         except asyncio.CancelledError as error:
             raise Indeterminate(CANCELLED) from error
         except LockError:

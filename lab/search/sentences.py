@@ -8,6 +8,7 @@ from typing import Final
 from checker.words import listed
 from lab.durations import short_duration
 from lab.faults.jump import Jump
+from lab.locks.capacity import READ
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS, START, Trigger, at_start
 from lab.search.faults import fault_of, is_a
@@ -59,9 +60,10 @@ def outcome_words(event: Event, nodes: Sequence[str] | None) -> str:
     words = OUTCOMES.get((f, how), f"{VERBS[f]} ({how})")
     if f == "held" and how == "ok":
         words = "still believes in its lease" if event["value"] == "yes" else "sees that its lease is over"
+    reads = " as a reader" if f == "acquire" and event.get("value") == READ else ""
     fence = f" with fence {event['fence']}" if event.get("fence") is not None and f == "acquire" else ""
     where = f" from {listed(nodes)}" if nodes else ""
-    return f"{who} {words}{fence}{where}."
+    return f"{who} {words}{reads}{fence}{where}."
 
 
 def fault_words(fault: Timed) -> str:

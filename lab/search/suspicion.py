@@ -24,7 +24,7 @@ from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.drivers import is_driver
 from lab.locks import margin_ns
 from lab.locks.base import usual_margin_ns
-from lab.search.actor import params_of, permits_in
+from lab.search.actor import capacity_in, params_of
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.trial import OptionValue
 
@@ -44,6 +44,7 @@ class Grant:
     called_ns: int
     acquired_ns: int
     fence: int | None
+    mode: str | None = None
     released_ns: int = NEVER
     since_ns: int = 0
     """When the call was made from which its lease counts: the acquire, or the last extension that worked."""
@@ -76,7 +77,10 @@ def grants_in(events: Events) -> dict[str, Grant]:
                 grant_id = event["grant_id"]
                 asked_ns = called[grant_id]
                 fence = event.get("fence")
-                grants[grant_id] = Grant(event["key"], asked_ns, event["time_ns"], fence, since_ns=asked_ns)
+                mode = event.get("value")
+                grants[grant_id] = Grant(
+                    event["key"], asked_ns, event["time_ns"], fence, mode, since_ns=asked_ns
+                )
         elif f == "extend":
             if event["type"] == "invoke":
                 called[event["grant_id"]] = event["time_ns"]
@@ -118,15 +122,16 @@ def _lease_ns(lock: str, ttl_ns: int, options: tuple[tuple[str, OptionValue], ..
 def _overlap(outcome: Outcome) -> bool:
     trial = outcome.trial
     lease_ns = _lease_ns(trial.lock, trial.longest_ttl_ns, tuple(trial.options.items()))
-    permits, ends_ns = permits_in(trial), dict[str, list[int]]()
+    capacity, ends_ns = capacity_in(trial), dict[str, list[tuple[int, int]]]()
     for grant in sorted(grants_in(outcome.events).values(), key=lambda grant: grant.acquired_ns):
         start_ns = grant.acquired_ns + EPSILON_NS
         end_ns = min(grant.released_ns, grant.since_ns + lease_ns) - EPSILON_NS
         if start_ns < end_ns:
-            held = [each for each in ends_ns.get(grant.key, ()) if each > start_ns]
-            if len(held) >= permits:
+            held = [each for each in ends_ns.get(grant.key, ()) if each[0] > start_ns]
+            weight = capacity.weight(grant.mode)
+            if sum(each for _, each in held) + weight > capacity.room:
                 return True
-            ends_ns[grant.key] = [*held, end_ns]
+            ends_ns[grant.key] = [*held, (end_ns, weight)]
     return False
 
 
@@ -169,7 +174,8 @@ def _in_vain(outcome: Outcome) -> bool:
     for event in outcome.events:
         if event["f"] in ("acquire", "extend", "release"):
             of_keys.setdefault(event["key"], []).append(event)
-    bound_ns, permits = trial.unavailable_ns, permits_in(trial)
+    # Nobody is said to wait for a lock that some reader holds: another one may have to let a writer in.
+    bound_ns, permits = trial.unavailable_ns, capacity_in(trial).permits
     return any(_longest_wait_ns(events, end_ns, permits) > bound_ns for events in of_keys.values())
 
 

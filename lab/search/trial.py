@@ -15,6 +15,7 @@ from lab.faults.down import DownFault
 from lab.faults.fill_memory import FillMemory
 from lab.faults.links import LinkFault
 from lab.faults.promote import Promote
+from lab.locks.capacity import READ
 from lab.redis_model.persistence import Persistence
 from lab.scenario.steps import Acquire
 from lab.scenario.tracks import Timed
@@ -98,6 +99,7 @@ class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     releases a lock on the trial's ``other_key`` meanwhile, with the same lock object. One that does not
     ``checks`` writes without asking first whether it still holds the lock. It asks for a lease of ``ttl_ns``,
     and its extensions for one of ``extend_ttl_ns``; 0 is that of the trial, for extensions that of the round.
+    With ``reads`` it takes a read-write lock as a reader, and writes nothing.
     """
 
     think_ns: int
@@ -109,6 +111,7 @@ class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     checks: bool = True
     ttl_ns: int = 0
     extend_ttl_ns: int = 0
+    reads: bool = False
 
     @property
     def leases_ns(self) -> tuple[int, int]:
@@ -215,6 +218,14 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def longest_ttl_ns(self) -> int:
         """The longest of them."""
         return max(self.leases_ns)
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether some client asks for a read-write lock as a reader."""
+        told = (timed.step for track in self.tracks.values() for timed in track)
+        return any(each.reads for rounds in self.clients.values() for each in rounds) or any(
+            isinstance(step, Acquire) and step.mode == READ for step in told
+        )
 
     @property
     def asks_for_long(self) -> bool:

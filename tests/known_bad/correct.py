@@ -25,7 +25,7 @@ from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
 from lab.examine.situations import situations
 from lab.examine.tried import tried
-from lab.locks import permits_of
+from lab.locks import capacity_of
 from lab.search.command import OPTIONS, options_for
 from lab.search.find import variant
 from lab.search.runner import trials
@@ -59,10 +59,10 @@ def row(lock: str) -> str:
     """What a lock came to with all seeds; defects and what is left open go to stderr."""
     with closing(Workers(tried, None)) as workers, trials():
         options = options_for(lock)
-        permits = permits_of(lock)
-        profile = learn(Setting(lock, options, 5, permits=permits))
+        capacity = capacity_of(lock)
+        profile = learn(Setting(lock, options, 5, capacity=capacity))
         kind = profile.kind
-        setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced, permits=permits)
+        setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced, capacity=capacity)
         again = is_reentrant(setting)
         programs = tuple(
             each

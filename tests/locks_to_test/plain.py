@@ -74,7 +74,7 @@ class Plain:
         for attempt in range(self.options.retry_count):
             if attempt:
                 await self._pause()
-            tokens.append(self._around.new_token())
+            tokens.append(self._new_token())
             start_ns = self._around.clock_ns()
             try:
                 lease = await self._try(key, tokens[-1], ttl_ns, start_ns)
@@ -92,6 +92,9 @@ class Plain:
         if silent:
             raise Indeterminate(f"{key}: a request was not answered")
         raise NotAcquired(f"{key}: taken", tokens)
+
+    def _new_token(self) -> str:
+        return self._around.new_token()
 
     async def _pause(self) -> None:
         share = 0.5 + self._around.random.random()

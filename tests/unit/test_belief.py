@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from msgspec.structs import replace
 
 from checker import load
-from checker.history.events import Event
+from checker.history.events import Event, Model
 from checker.history.history import History
 from lab.analysis.belief import CrossCheck, Held, _Spans, cross_check
 from lab.analysis.key_presence import Piece
@@ -289,6 +290,16 @@ def test_stored_runs_can_be_compared_or_say_why_not(run: Path) -> None:
     assert found.missing or found.held
     assert belief_lines(found)
     json.dumps(found.to_dict())
+
+
+@pytest.mark.parametrize("model", ["semaphore", "read-write-lock"])
+def test_a_key_that_several_may_hold_is_not_searched_for_one_token(model: Model) -> None:
+    history = Watched().granted().over(50).history()
+    assert cross_check(history).missing is None
+    shared = history.with_params(replace(history.params, model=model, permits=2))
+    assert cross_check(shared).missing == (
+        "several may hold this lock at once, and a key of a node shows the token of one"
+    )
 
 
 def test_a_history_without_nodes_says_so() -> None:

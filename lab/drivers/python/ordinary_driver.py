@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from lab.client_protocol import Mode
 from lab.drivers import ordinary
 from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.python.wire import Grant, Refused, serve
@@ -65,7 +66,12 @@ class Ordinary:
         self.distribution = shape.lock.partition(":")[0].partition(".")[0]
         self.options = (*shape.options, *ordinary.OPTIONS_OF_CLIENTS, ONE_OBJECT)
         self.node_key = shape.node_key
-        said = {"extend": shape.extend is not None, "held": bool(shape.owned), "renews": shape.renews}
+        said = {
+            "extend": shape.extend is not None,
+            "held": bool(shape.owned),
+            "renews": shape.renews,
+            "read-write": shape.read_write,
+        }
         self.caps = tuple(name for name, is_so in said.items() if is_so)
         if shape.lasts_ns:
             self.ttl_step_ms = shape.lasts_ns // 1_000_000
@@ -85,10 +91,11 @@ class Ordinary:
         if self._alone:
             ordinary.belongs_to(self._session)
 
-    def acquire(self, key: str, ttl_ms: int) -> Grant:
+    def acquire(self, key: str, ttl_ms: int, mode: Mode = "write") -> Grant:
         thread = self._only or (self._idle.pop() if self._idle else Thread())
         try:
-            held = _said(lambda: thread.do(lambda: ordinary.now(self._session.acquire(key, ttl_ms))))
+            asked = lambda: ordinary.now(self._session.acquire(key, ttl_ms, mode))  # noqa: E731
+            held = _said(lambda: thread.do(asked))
         except BaseException:
             self._idle.append(thread)
             raise

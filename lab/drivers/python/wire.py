@@ -153,7 +153,8 @@ def serve(driver):
     - ``open(nodes, options)``, where a node is a pair of host and port; ``sentinels`` (such pairs) and
       ``service`` are set before
     - ``acquire(key, ttl_ms)`` → ``Grant``, and with the lease that it made: ``extend(lease, ttl_ms)`` → ms or
-      None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None)
+      None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None); one that can ``read-write`` has
+      ``acquire(key, ttl_ms, mode)``, "read" or "write"
 
     which raise ``Refused`` for a clean no, and whatever the library raises otherwise. ``client_name`` is set
     before ``open``. One that can ``cancel`` has a ``loop``, see ``Loop``; one with the option ``one_object``
@@ -238,7 +239,8 @@ class _Server:
         return {}
 
     def _acquire(self, command):
-        grant = self._driver.acquire(command["key"], command["ttl_ms"])
+        mode = [command["mode"]] if "mode" in command else []
+        grant = self._driver.acquire(command["key"], command["ttl_ms"], *mode)
         with self._turn:
             handle = f"h{len(self._leases) + 1}"
             self._leases[handle] = grant.lease

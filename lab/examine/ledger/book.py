@@ -9,12 +9,13 @@ judged. Only an acquire puts something of its lease there; anything else may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from lab.examine.evidence import TOKEN_MIN
+from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.search.origin import Sent
 from lab.search.runner import is_unattended
 from lab.search.watch import Executed
@@ -61,7 +62,8 @@ class Lease:
     """One acquire of a client, and what comes of it.
 
     ``state`` is asked, held, refused, unknown (also of a cancelled one), releasing or released. Until
-    ``until_ns`` its client was told to count on it; since ``over_ns`` nobody may.
+    ``until_ns`` its client was told to count on it; since ``over_ns`` nobody may. ``weight``: what it takes
+    of the lock, see ``Capacity``.
     """
 
     client: str
@@ -70,6 +72,7 @@ class Lease:
     ttl_ns: int
     asked_ns: int
     reentrant: bool = False
+    weight: int = 1
     token: str | None = None
     state: str = "asked"
     until_ns: int = 0
@@ -189,7 +192,7 @@ class Ledger:
         majority: how many of them make a grant.
         uses: how many of them the lock uses for one key; 0: all.
         reentrant: whether a client may have several grants of one lock.
-        permits: how many clients may have the lock at once.
+        capacity: how many may have the lock at once.
     """
 
     def __init__(
@@ -199,9 +202,9 @@ class Ledger:
         *,
         uses: int = 0,
         reentrant: bool = False,
-        permits: int = 1,
+        capacity: Capacity = ONE_HOLDER,
     ) -> None:
-        self.permits = permits
+        self.capacity = capacity
         self.nodes, self.majority, self.uses, self.reentrant = nodes, majority, uses or len(nodes), reentrant
         self.calls: list[Call] = []
         self.leases: dict[str, Lease] = {}
@@ -229,6 +232,11 @@ class Ledger:
         if takes and named[0].state != "held":
             return last
         return next(each for each in reversed(self.calls) if each.lease is named[0])
+
+    def is_full(self, leases: Iterable[Lease | None], lease: Lease) -> bool:
+        """Whether these leave no room for another one; whose a lease is that nobody knows may be a writer."""
+        held = sum(self.capacity.weight(None) if each is None else each.weight for each in leases)
+        return held + lease.weight > self.capacity.room
 
     def nodes_for(self, call: Call) -> frozenset[str]:
         """The nodes that the lock uses for what a call is about: all, or those that any such call asked."""
@@ -262,7 +270,13 @@ class Ledger:
         if event["type"] == "invoke":
             if f == "acquire" or grant_id not in self.leases:
                 self.leases[grant_id] = Lease(
-                    client, grant_id, event["key"], event.get("ttl_ns") or 0, now_ns, self.reentrant
+                    client,
+                    grant_id,
+                    event["key"],
+                    event.get("ttl_ns") or 0,
+                    now_ns,
+                    self.reentrant,
+                    self.capacity.weight(event.get("value")),
                 )
             lease = self.leases[grant_id]
             call = Call(client, f, lease, now_ns, event.get("ttl_ns") or lease.ttl_ns, event)

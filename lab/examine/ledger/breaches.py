@@ -77,8 +77,9 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     sent_ns = entry.sent.time_ns if entry.sent is not None else now_ns
     grows = what in ("create", "prolong", "replace")
     if what == "create" and f == "acquire":
-        if not slot.element and is_apart(entry, slot.key, ledger):
-            return Breach(OWN_KEYS, f, what, APART if ledger.permits == 1 else BESIDE)
+        may_be_place = slot.element and not ledger.capacity.read_write
+        if not may_be_place and is_apart(entry, slot.key, ledger):
+            return Breach(OWN_KEYS, f, what, APART if ledger.capacity.of_one else BESIDE)
         if beside(lease, entry.node, slot, ledger, now_ns) is not None:
             return Breach(OWN_KEYS, f, what, BESIDE)
     is_over = lease.state not in ("asked", "held") and lease.over_ns < sent_ns - GRACE_NS
@@ -166,20 +167,23 @@ def is_rival(other: Lease, lease: Lease, ledger: Ledger) -> bool:
 
     Of a lock with one holder a client may take over what it has itself; of a semaphore it takes two permits.
     """
-    is_anothers = other.client != lease.client or (ledger.permits > 1 and other is not lease)
+    is_anothers = other.client != lease.client or (ledger.capacity.permits > 1 and other is not lease)
     return is_anothers and other.resource == lease.resource
 
 
 def is_apart(entry: Entry, key: str, ledger: Ledger) -> bool:
-    """Whether as many others as may have the same lock, with majorities under names unknown to this call.
+    """Whether others leave no room in the same lock, with majorities under other names and none here.
 
-    A lock may have several keys: one that the call names is no key of another lock, whatever it does there.
+    A lock with one holder may have several keys: one that the call names is no key of another lock, whatever
+    it does there.
     """
-    call, apart = entry.call, 0
+    call, apart = entry.call, list[Lease]()
     if call is None:
         return False
-    known = {key} | {word for sent in call.sent for word in sent.words[1:]}
-    known |= {word for one in (*call.entries, entry) for each in one.inner for word in each.words[1:]}
+    known = {key}
+    if ledger.capacity.of_one:
+        known |= {word for sent in call.sent for word in sent.words[1:]}
+        known |= {word for one in (*call.entries, entry) for each in one.inner for word in each.words[1:]}
     for other in ledger.leases.values():
         if is_rival(other, call.lease, ledger) and other.is_live(entry.time_ns):
             keys = {
@@ -188,15 +192,15 @@ def is_apart(entry: Entry, key: str, ledger: Ledger) -> bool:
                 for slot, own in owned.items()
                 if own.lease is other
             }
-            is_unknown = bool(keys) and keys.isdisjoint(known)
-            apart += is_unknown and bool(ledger.kept_until_ns(other, entry.time_ns))
-    return apart >= ledger.permits
+            if keys and keys.isdisjoint(known) and ledger.kept_until_ns(other, entry.time_ns):
+                apart.append(other)
+    return bool(apart) and ledger.is_full(apart, call.lease)
 
 
 def beside(lease: Lease, node: str, slot: Slot, ledger: Ledger, now_ns: int) -> Lease | None:
     """Another client's lease that lasts, or is asked for, and has a field or an element of the same key.
 
-    Only if so many have one as may have the lock at once.
+    Only if those that have one leave no room for this lease; then one of those that weigh most.
     """
     found: dict[int, Lease] = {}
     for there, own in ledger.owned[node].items():
@@ -205,7 +209,9 @@ def beside(lease: Lease, node: str, slot: Slot, ledger: Ledger, now_ns: int) -> 
             continue
         if is_rival(other, lease, ledger) and other.is_live(now_ns):
             found[id(other)] = other
-    return next(iter(found.values())) if len(found) >= ledger.permits else None
+    if not found or not ledger.is_full(found.values(), lease):
+        return None
+    return max(found.values(), key=lambda other: other.weight)
 
 
 def residue_of(own: Own, now_ns: int, share: int = 2) -> Breach | None:

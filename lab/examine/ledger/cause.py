@@ -109,11 +109,11 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         return Shown(direct, by_intervention=False), kept
     kinds = [kind for kind in first if kind.rule in RANKS and _may_lead_to(kind, finding)][:KINDS_MAX]
     enough, together = [kind for kind in kinds if is_gone(frozenset((kind,)))], False
-    # An acquire may not look at the answer to what replaces a key.
-    replacing = [kind for kind in kinds if kind[:3] == (OWN_KEYS, "acquire", "replace")]
-    enough += [
-        kind for kind in replacing if kind not in enough and is_gone(frozenset((kind,)), by_error=True)
+    # An acquire may not look at the answer to what replaces a key, or adds its entry to those of others.
+    unread = [
+        kind for kind in kinds if kind[:2] == (OWN_KEYS, "acquire") and kind[2] in ("replace", "create")
     ]
+    enough += [kind for kind in unread if kind not in enough and is_gone(frozenset((kind,)), by_error=True)]
     if not enough:
         enough, together = _together({kind: first[kind] for kind in kinds}, is_gone)
     if direct is not None and all(first[kind].excused for kind in enough):

@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from lab.client_protocol import Mode
 from lab.examine.judge import Violation
 from lab.examine.ledger.book import (
     CALL,
@@ -45,7 +46,7 @@ from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel
 from lab.redis_model.keyspace import Hash, List, Set, SortedSet
-from lab.search.actor import permits_in
+from lab.search.actor import capacity_in
 from lab.search.cluster import TrialNode
 from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
@@ -104,7 +105,7 @@ class LedgerRun(TrialRun):
                 trial.majority,
                 uses=0 if trial.replicated else trial.uses,
                 reentrant=trial.reentrant,
-                permits=permits_in(trial),
+                capacity=capacity_in(trial),
             ),
             repairs,
         )
@@ -347,9 +348,9 @@ class Honest(Guarded):
         super().__init__(own, client, now_ns, failures)
         self._run = run
 
-    async def acquire(self, key: str, ttl_ns: int) -> Told:
+    async def acquire(self, key: str, ttl_ns: int, *mode: Mode) -> Told:
         """As the lock does, or a refusal where the nodes keep nothing and that is to be repaired."""
-        call, lease = await self._as_call(super().acquire(key, ttl_ns))
+        call, lease = await self._as_call(super().acquire(key, ttl_ns, *mode))
         cut = self._cut(lease, call)
         if cut is None:
             with contextlib.suppress(LeaseLost, Indeterminate):

@@ -337,16 +337,17 @@ def _keys_refuse_for_ns(ledger: Ledger, call: Call, refused: list[Call]) -> int:
 
 
 def _is_free_for(kept: Kept, call: Call) -> bool:
-    """Whether an acquire could have had the lock: too few had it or asked, and a majority was free."""
+    """Whether an acquire could have had the lock: who had it or asked left room, and a majority was free."""
     if str(call.event.get("error", "")).endswith(CANCELLED):
         return False
     ledger = kept.ledger
-    others = 0
+    others: list[Lease] = []
     for lease in ledger.leases.values():
         ends_ns = min(lease.over_ns, max(lease.until_ns, 0) or NEVER)
         other = lease is not call.lease and lease.resource == call.lease.resource
-        others += other and lease.asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS
-    if others >= ledger.permits:
+        if other and lease.asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS:
+            others.append(lease)
+    if ledger.is_full(others, call.lease):
         return False
     away = away_from(kept.outcome, call.client, call.called_ns - SOON_NS, call.ended_ns)
     refuse = refusing(ledger, call, places=True).keys()  # it may be that a place is what refuses it
@@ -367,8 +368,8 @@ def _free_for_ns(ledger: Ledger, call: Call, over_ns: int) -> int:
 def refusing(ledger: Ledger, call: Call, at_ns: int | None = None, *, places: bool = False) -> dict[str, Own]:
     """The nodes with a key of another lease that a call asks for, when it is called or later; and the key.
 
-    Of a lock that several may have at once, those with keys of so many leases. With ``places`` also what
-    may be no more than a place in a queue.
+    Of a lock that several may have at once, those with keys of leases that leave it no room. With ``places``
+    also what may be no more than a place in a queue.
     """
     words = {word for sent in call.sent for word in sent.words[1:]}
     # A script may put the name of a key together.
@@ -379,7 +380,11 @@ def refusing(ledger: Ledger, call: Call, at_ns: int | None = None, *, places: bo
         is_place = slot.element and (own.lease is None or not own.lease.until_ns)
         if slot.key in words and own.lease is not call.lease and (places or not is_place):
             found.setdefault(node, {})[id(own.lease)] = own
-    full = {node: owns for node, owns in found.items() if len(owns) >= ledger.permits}
+    full = {
+        node: owns
+        for node, owns in found.items()
+        if ledger.is_full([own.lease for own in owns.values()], call.lease)
+    }
     return {node: list(owns.values())[-1] for node, owns in full.items()}
 
 

@@ -220,9 +220,10 @@ class _Teller:
             each.after.lease.client.capitalize()
             for other in self.ledger.entries
             for each in other.effects
-            if other.node == entry.node and (each.slot.key == effect.slot.key or not part) and each.after
+            if other.node == entry.node and other.time_ns <= entry.time_ns and each.after
+            if each.slot.key == effect.slot.key or not part or self.ledger.capacity.read_write
             if each.after.lease and is_rival(each.after.lease, call.lease, self.ledger)
-            if other.time_ns <= entry.time_ns
+            if each.after.lease.over_ns > entry.time_ns and self._are_too_many(each.after.lease, call.lease)
         }
         did = f"added {part!r} to {effect.slot.key!r}" if part else f"set {effect.slot.key!r}"
         what = "entry" if part else "key"
@@ -232,6 +233,10 @@ class _Teller:
             f"{self._subject(call)} {did} on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)}), "
             f"while the {others} lay there"
         )
+
+    def _are_too_many(self, other: Lease, lease: Lease) -> bool:
+        """Whether a lease may be why there is no room: any of a semaphore's, but no reader's for a reader."""
+        return not self.ledger.capacity.read_write or self.ledger.is_full([other], lease)
 
     def _key_of(self, owner: Lease, call: Call) -> str:
         text = f"{_whose(owner.client)} key"

@@ -13,7 +13,7 @@ import pytest
 from lab.drivers import is_driver, words_of
 from lab.drivers.shapes import Shape, shape_of
 from lab.errors import LabError
-from lab.locks import lock_class, permits_of
+from lab.locks import capacity_of, lock_class
 from tests.known_bad.ordinary import LOCKS, PLACE
 
 NUMBERS = itertools.count()
@@ -312,7 +312,7 @@ def test_the_number_of_permits_is_passed_on(
     shape = seen(name)
     assert shape.made is not None
     assert [each.role for each in shape.made.parameters] == given
-    assert permits_of(name) == shape.permits == permits
+    assert capacity_of(name).permits == shape.permits == permits
     assert ("limit" in shape.options) == (permits == 1)  # it may be something else of a lock with one holder
 
 
