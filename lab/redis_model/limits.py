@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.redis_model.keyspace import Hash, Keyspace, List, Value
+from lab.redis_model.keyspace import Hash, Keyspace, List, Stream, Value
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -178,6 +178,8 @@ def _size(key: bytes, value: Value) -> int:
         size = sum(len(field) + len(content) + KEY_BYTES for field, content in value.items())
     elif isinstance(value, List):
         size = sum(len(element) + KEY_BYTES // 4 for element in value)
+    elif isinstance(value, Stream):
+        size = sum(len(part) + KEY_BYTES // 4 for content in value.values() for part in content)
     else:
         size = sum(len(member) + KEY_BYTES for member in value)
     return KEY_BYTES + len(key) + size
