@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -73,35 +74,61 @@ def _getbit(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _read(server.keys.string(args[1]) or b"", at, 1)
 
 
-def _as_bits(value: bytes) -> str:
-    return "".join(f"{byte:08b}" for byte in value)
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What ``[start [end [BYTE|BIT]]]`` asks for: from where to where, in bytes or bits."""
 
+    start: int = 0
+    stop: int = -1
+    width: int = 8
 
-def _part(server: RedisModel, given: list[bytes], value: bytes) -> tuple[str, int]:
-    """The bits that ``[start [end [BYTE|BIT]]]`` selects, and where they begin. Raises ``RedisError``."""
-    by_bit = False
-    if len(given) == 3:
-        if server.is_before_7 or given[2].upper() not in (b"BIT", b"BYTE"):
+    @classmethod
+    def read(cls, server: RedisModel, given: list[bytes]) -> _Span:
+        """Raises ``RedisError``."""
+        start, stop = (integer(each) for each in (*given[:2], *(b"0", b"-1")[len(given[:2]) :]))
+        if len(given) < 3:
+            return cls(start, stop)
+        if len(given) > 3 or server.is_before_7 or given[2].upper() not in (b"BIT", b"BYTE"):
             raise RedisError(SYNTAX)
-        by_bit = given[2].upper() == b"BIT"
-    size, width = (8 * len(value), 1) if by_bit else (len(value), 8)
-    start = integer(given[0]) if given else 0
-    stop = integer(given[1]) if len(given) > 1 else -1
-    if start < 0 and stop < 0 and start > stop:
-        return "", 0
-    first = max(start + size, 0) if start < 0 else start
-    last = min(max(stop + size, 0) if stop < 0 else stop, size - 1)
-    return _as_bits(value)[first * width : (last + 1) * width], first * width
+        return cls(start, stop, 1 if given[2].upper() == b"BIT" else 8)
+
+    def of(self, value: bytes) -> tuple[str, int]:
+        """The bits that lie there, and where they begin."""
+        size = len(value) * 8 // self.width
+        first = max(self.start + size, 0) if self.start < 0 else self.start
+        last = min(max(self.stop + size, 0) if self.stop < 0 else self.stop, size - 1)
+        bits = "".join(f"{byte:08b}" for byte in value)
+        return bits[first * self.width : (last + 1) * self.width], first * self.width
+
+
+def _value_and_span(
+    server: RedisModel, args: list[bytes], at: int, checked: Callable[[], None]
+) -> tuple[bytes | None, _Span]:
+    """The string, and which part of it is meant; servers before 7.2 look for the key first.
+
+    Raises ``RedisError``.
+    """
+    if since(server.server, redis=(7, 2)):
+        checked()
+        span = _Span.read(server, args[at:])
+        return server.keys.string(args[1]), span
+    value = server.keys.string(args[1])
+    if value is None:
+        return None, _Span()
+    checked()
+    return value, _Span.read(server, args[at:])
 
 
 @command("bitcount", -2, "BIT BYTE")
 def _bitcount(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    if len(args) > 5 or (len(args) == 3 and not since(server.server, redis=(99, 0), valkey=(8, 1))):
-        raise RedisError(SYNTAX)
-    for given in args[2:4]:
-        integer(given)
-    value = server.keys.string(args[1]) or b""
-    return _part(server, args[2:], value)[0].count("1")
+    def check() -> None:
+        if len(args) == 3 and not since(server.server, redis=(99, 0), valkey=(8, 1)):
+            raise RedisError(SYNTAX)
+
+    value, span = _value_and_span(server, args, 2, check)
+    if span.start < 0 and span.stop < 0 and span.start > span.stop:
+        return 0
+    return span.of(value or b"")[0].count("1")
 
 
 @command("bitpos", -3, "BIT BYTE")
@@ -110,14 +137,10 @@ def _bitpos(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     bit = integer(args[2])
     if bit not in (0, 1):
         raise RedisError("ERR The bit argument must be 1 or 0.")
-    if len(args) > 6:
-        raise RedisError(SYNTAX)
-    for given in args[3:5]:
-        integer(given)
-    value = server.keys.string(args[1])
+    value, span = _value_and_span(server, args, 3, lambda: None)
     if value is None:
         return -1 if bit else 0
-    bits, first = _part(server, args[3:], value)
+    bits, first = span.of(value)
     at = bits.find(str(bit))
     if at >= 0:
         return first + at

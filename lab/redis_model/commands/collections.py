@@ -282,8 +282,36 @@ def _hgetdel(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return values
 
 
+def _read_of_hgetex_since_8_4(args: list[bytes]) -> tuple[bytes, bytes, list[bytes]]:
+    """The same in any order. Raises ``RedisError``."""
+    unit, amount, fields, at = b"", b"", list[bytes](), 2
+    while at < len(args):
+        word, shown = args[at].upper(), args[at].decode(errors="replace")
+        if word in _UNITS_MS or word == b"PERSIST":
+            if unit:
+                words = "EX, PX, EXAT, PXAT or PERSIST"
+                raise RedisError(f"ERR Only one of {words} arguments can be specified")
+            unit, amount = word, (args[at + 1] if word in _UNITS_MS and at + 1 < len(args) else b"")
+            at += 1 + (word in _UNITS_MS)
+        elif word == b"FIELDS" and at + 1 < len(args):
+            if fields:
+                raise RedisError("ERR FIELDS keyword specified multiple times")
+            count = integer(args[at + 1], _NO_FIELDS)
+            fields = args[at + 2 : at + 2 + max(count, 0)]
+            if count < 1:
+                raise RedisError(_NO_FIELDS)
+            if len(fields) < count:
+                raise RedisError("ERR wrong number of arguments")
+            at += 2 + count
+        else:
+            raise RedisError(f"ERR unknown argument: {shown}")
+    return unit, amount, fields
+
+
 def _read_of_hgetex(server: RedisModel, args: list[bytes]) -> tuple[bytes, bytes, list[bytes]]:
     """Read ``[EX n | … | PERSIST] FIELDS count field …``. Raises ``RedisError``."""
+    if since(server.server, redis=(8, 4), valkey=(99, 0)):
+        return _read_of_hgetex_since_8_4(args)
     is_redis, word, amount, at = server.server.product == "redis", args[2].upper(), b"", 2
     if word == b"PERSIST":
         at = 3
@@ -313,6 +341,8 @@ def _read_of_hgetex(server: RedisModel, args: list[bytes]) -> tuple[bytes, bytes
 def _hgetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """Read fields, and set or remove when they expire."""
     keys, key = server.keys, args[1]
+    if server.server.product == "redis":
+        keys.collection(key, Hash)
     word, amount, fields = _read_of_hgetex(server, args)
     when_ms = _ends_at(server, word, amount, "hgetex") if amount else None
     found = keys.collection(key, Hash) or Hash()
@@ -330,7 +360,9 @@ def _hgetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
         server.rewritten = [_as_end(key, there, when_ms)]
         server.channels.notify("h", b"hexpire", key)
         keys.touch(key)
-    elif word == b"PERSIST" and any([found.ends.pop(field, None) is not None for field in there]):
+    elif word == b"PERSIST" and found.ends.keys() & set(there):
+        for field in there:
+            found.ends.pop(field, None)
         server.rewritten = [[b"HPERSIST", key, b"FIELDS", b"%d" % len(fields), *fields]]
         server.channels.notify("h", b"hpersist", key)
         keys.touch(key)

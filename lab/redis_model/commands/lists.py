@@ -158,8 +158,11 @@ def _blocking_move(server: RedisModel, session: Session, args: list[bytes], as_s
     """BLMOVE or BRPOPLPUSH, which is ``as_sent`` for files and replicas."""
     from_left, to_left = ends(as_sent[3:]) if len(as_sent) > 3 else (False, True)
     timeout_ms = seconds_as_ms(args[-1])
+    server.keys.collection(args[1], List)
 
     def attempt(keys: Sequence[bytes]) -> Reply:
+        if not isinstance(server.keys.get(args[1]), List):
+            return None
         moved = _move(server, args[1], args[2], from_left=from_left, to_left=to_left)
         server.rewritten = [as_sent]
         return moved

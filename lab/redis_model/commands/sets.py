@@ -176,11 +176,13 @@ for _how in ("inter", "union", "diff"):
     command(f"s{_how}store", -3, writes=True)(functools.partial(_combine_into, how=_how))
 
 
-def counted_keys(args: list[bytes]) -> tuple[list[bytes], int]:
+def counted_keys(
+    args: list[bytes], few: str = "ERR numkeys should be greater than 0"
+) -> tuple[list[bytes], int]:
     """Read ``count key … [LIMIT n]``: the keys, and n, 0 without a limit. Raises ``RedisError``."""
-    count = integer(args[1], "ERR numkeys should be greater than 0")
+    count = integer(args[1], few)
     if count < 1:
-        raise RedisError("ERR numkeys should be greater than 0")
+        raise RedisError(few)
     if count > len(args) - 2:
         raise RedisError("ERR Number of keys can't be greater than number of args")
     limit, rest = 0, args[2 + count :]

@@ -508,7 +508,8 @@ for _how in ("inter", "union", "diff"):
 
 @command("zintercard", -3, "LIMIT")
 def _zintercard(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    keys, limit = counted_keys(args)
+    few = f"ERR at least 1 input key is needed for {server.named('zintercard')}"
+    keys, limit = counted_keys(args, few)
     sources = _sources(server, args[1], keys, "zintercard")
     common = sum(all(member in source for source in sources) for member in sources[0])
     return min(common, limit) if limit else common

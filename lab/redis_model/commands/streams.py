@@ -130,6 +130,8 @@ class _Trimming:
 
     def apply(self, server: RedisModel, key: bytes, found: Stream) -> int:
         """Remove what is to be removed; return how many. Raises ``RedisError``: it is not simulated."""
+        if not self.by:
+            return 0
         if self.by == b"MINID":
             gone = [entry for entry in found if entry < self.least]
         else:
@@ -454,9 +456,10 @@ def _answer(session: Session, results: Results) -> Reply:
 def _asked_of(
     server: RedisModel, asked: _Reading, keys: Sequence[bytes]
 ) -> list[tuple[bytes, EntryId | None]]:
-    """What is read when these keys have changed: since 7.2 all that was asked for."""
-    anew = since(server.server, redis=(7, 2))
-    return [pair for pair in asked.after if anew or pair[0] in keys]
+    """What is read when these keys have changed: since 7.2 all that was asked for, before of one key once."""
+    if since(server.server, redis=(7, 2)) or len(keys) > 1:
+        return asked.after
+    return [pair for pair in asked.after if pair[0] in keys][:1]
 
 
 def _read(server: RedisModel, session: Session, asked: _Reading, keys: Sequence[bytes]) -> Reply:
