@@ -388,7 +388,7 @@ def _options_of_reading(
                 f"ERR The {word.decode()} option is only supported by XREADGROUP. You called XREAD instead."
             )
         if word == b"BLOCK":
-            if session is server.script_session:
+            if session is server.script_session and not since(server.server, redis=(7, 4)):
                 raise RedisError(f"ERR {name} command is not allowed with BLOCK option from scripts")
             asked.timeout_ms = integer(args[at + 1], "ERR timeout is not an integer or out of range")
             if asked.timeout_ms < 0:
