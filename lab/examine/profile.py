@@ -18,8 +18,11 @@ from lab.examine.probes import NOT_SHOWN, NotShown, Probes, Profile, first
 from lab.examine.programs import ALICE, BOB, Setting
 from lab.examine.result import USED_AS
 from lab.examine.seen import Seen
+from lab.faults.jump import Jump
 from lab.locks import lock_class
 from lab.locks.base import BaseLock
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
 from lab.search.trial import KEY, Round
 
 __all__ = ["Profile", "learn"]
@@ -192,12 +195,15 @@ def _kind(probes: Probes) -> Kind:
             hint="each node has room for all permits, so clients that have a majority each may be more: no "
             "semaphore of this kind keeps its promise, and none is a reference",
         )
-    observed = len(used) == 1 and permits == 1 and _is_observed(probes, seen)
+    observed = len(used) == 1 and permits == 1 and _is_observed(next(iter(used)), probes, seen)
     return Kind(len(used) > 1, fenced, announces, sequential, observed, states, permits=permits)
 
 
-def _is_observed(probes: Probes, seen: Seen) -> bool:
-    """Whether the key of a grant never expires, and is replaced all the same when its holder is gone."""
+def _is_observed(node: str, probes: Probes, seen: Seen) -> bool:
+    """Whether the key of a grant never expires, and is replaced all the same when its holder is gone.
+
+    Not if the node's clock decides when: a jump of that ends the lease, as that of a key that expires.
+    """
     grant = first(seen, ALICE, "acquire")
     kept = [
         left_ms
@@ -210,5 +216,19 @@ def _is_observed(probes: Probes, seen: Seen) -> bool:
     asks = tuple(Round(ttl_ns // 4, 0) for _ in range(ASKED_AGAIN))
     with contextlib.suppress(NotShown):
         gone = probes.see({ALICE: (Round(0, 0, ends="keep"),), BOB: asks}, longer=2)
-        return any(each.how == "ok" for each in gone.of(BOB, "acquire"))
+        if any(each.how == "ok" for each in gone.of(BOB, "acquire")):
+            return not _ends_by_clock_of(node, probes)
+    return False
+
+
+def _ends_by_clock_of(node: str, probes: Probes) -> bool:
+    """Whether another client is granted a held lock, and soon, after the node's clock has jumped."""
+    ttl_ns = probes.setting.ttl_ns
+    jump = timed_fault(Jump, on(ALICE, "granted"), nodes=(node,), by_ns=2 * ttl_ns)
+    with contextlib.suppress(NotShown):
+        jumped = probes.see({ALICE: (Round(0, 0, ends="keep"),), BOB: (Round(ttl_ns // 4, 0),)}, (jump,))
+        return any(
+            each.how == "ok" and each.ended_ns - each.called_ns < ttl_ns // 2
+            for each in jumped.of(BOB, "acquire")
+        )
     return False

@@ -34,9 +34,10 @@ POLICIES: Final = (
     "noeviction", "allkeys-lru", "allkeys-random", "volatile-lru", "volatile-random", "volatile-ttl",
 )  # fmt: skip
 _NEED_MEMORY = """
-append decr decrby getset hincrby hmset hset hsetex hsetnx incr incrby incrbyfloat linsert lmove lpush
-lpushx lset mset msetex msetnx psetex rpoplpush rpush rpushx sadd set setex setnx zadd zincrby
-zinterstore zunionstore
+append bitfield bitop blmove brpoplpush copy decr decrby getset hincrby hincrbyfloat hmset hset hsetex hsetnx
+incr incrby incrbyfloat linsert lmove lpush lpushx lset mset msetex msetnx psetex rpoplpush rpush rpushx sadd
+sdiffstore set setbit setex setnx setrange sinterstore sunionstore xadd xgroup|create xgroup|createconsumer
+xsetid zadd zdiffstore zincrby zinterstore zrangestore zunionstore
 """
 NEED_MEMORY: Final = frozenset(_NEED_MEMORY.split())
 """Commands that a server refuses when its memory is full: `denyoom` in COMMAND INFO."""

@@ -12,7 +12,7 @@ LOCKS = "tests.locks_to_test.in_streams:"
 KINDS = {
     "InAStream": "a lock on one node",
     "Line": "a lock on one node",
-    "ByGroup": "a lock on one node whose lease the clients observe",
+    "ByGroup": "a lock on one node",
     "Bits": "a semaphore of 3 permits on one node",
     "Scanned": "a lock on one node",
     "HandedOver": "a lock on one node",
@@ -36,6 +36,7 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
         ("KeepsTheNewest", "overlap", "deletes-others-key"),
         ("StandsForEver", "leak", "no-expiry"),
         ("ClaimsAtOnce", "overlap", "overwrites-key"),
+        ("AsLongAsItsOwn", "overlap", "overwrites-key"),
         ("FourBits", "over-capacity", "lets-in-another"),
         ("FirstBit", "over-capacity", "deletes-others-key"),
         ("SweepsAll", "overlap", "deletes-others-key"),

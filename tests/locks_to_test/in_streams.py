@@ -85,20 +85,28 @@ class StandsForEver(Line):
 class ByGroup(OnePermit):
     """A stream has one ticket; the consumer of a group to whom it is delivered holds the lock.
 
-    A lease is over when the ticket was delivered too long ago: then the next one claims it.
+    A lease is over when the ticket was delivered longer ago than a hash says: then the next one claims it.
     """
 
     name = "by-group"
-    OWN = "local own = redis.call('xpending', KEYS[1], 'holders', '-', '+', 1, ARGV[1])[1]"
     TAKE = """
         redis.pcall('xgroup', 'CREATE', KEYS[1], 'holders', '0', 'MKSTREAM')
         if redis.call('xlen', KEYS[1]) == 0 then redis.call('xadd', KEYS[1], '*', 'ticket', '-') end
-        if redis.call('xreadgroup', 'GROUP', 'holders', ARGV[1], 'COUNT', 1, 'STREAMS', KEYS[1], '>') then
-            return 1
+        if not redis.call('xreadgroup', 'GROUP', 'holders', ARGV[1], 'STREAMS', KEYS[1], '>') then
+            local held = redis.call('xpending', KEYS[1], 'holders', '-', '+', 1)[1]
+            local lasts = redis.call('hget', KEYS[1] .. ':last', held[2])
+            if lasts and held[3] <= tonumber(string.match(lasts, '%d+')) then return 0 end
+            redis.call('hdel', KEYS[1] .. ':last', held[2])
+            redis.call('xclaim', KEYS[1], 'holders', ARGV[1], 0, held[1])
         end
-        return #redis.call('xautoclaim', KEYS[1], 'holders', ARGV[1], ARGV[2], '0', 'COUNT', 1)[2]"""
+        redis.call('hset', KEYS[1] .. ':last', ARGV[1], ARGV[2] .. 'ms')
+        return 1"""
+    OWN = "local own = redis.call('xpending', KEYS[1], 'holders', '-', '+', 1, ARGV[1])[1]"
     PROLONG = f"""{OWN}
-        if not own or own[3] >= tonumber(ARGV[2]) then return 0 end
+        if not own then return 0 end
+        local lasts = redis.call('hget', KEYS[1] .. ':last', ARGV[1])
+        if own[3] >= tonumber(string.match(lasts, '%d+')) then return 0 end
+        redis.call('hset', KEYS[1] .. ':last', ARGV[1], ARGV[2] .. 'ms')
         return #redis.call('xclaim', KEYS[1], 'holders', ARGV[1], 0, own[1], 'JUSTID')"""
     GIVE_BACK = f"""
         if redis.call('exists', KEYS[1]) == 0 then return 0 end
@@ -107,6 +115,7 @@ class ByGroup(OnePermit):
         redis.call('xack', KEYS[1], 'holders', own[1])
         redis.call('xdel', KEYS[1], own[1])
         redis.call('xgroup', 'DELCONSUMER', KEYS[1], 'holders', ARGV[1])
+        redis.call('hdel', KEYS[1] .. ':last', ARGV[1])
         return 1"""
 
 
@@ -114,7 +123,16 @@ class ClaimsAtOnce(ByGroup):
     """Claims the ticket whenever it was delivered."""
 
     name = "claims-at-once"
-    TAKE = ByGroup.TAKE.replace("ARGV[1], ARGV[2], '0'", "ARGV[1], 0, '0'")
+    TAKE = ByGroup.TAKE.replace("if lasts and held[3] <= tonumber(string.match(lasts, '%d+'))", "if false")
+
+
+class AsLongAsItsOwn(ByGroup):
+    """Claims the ticket when its own TTL is over, and not that of the holder."""
+
+    name = "as-long-as-its-own"
+    TAKE = ByGroup.TAKE.replace(
+        "local lasts = redis.call('hget', KEYS[1] .. ':last', held[2])", "local lasts = ARGV[2]"
+    )
 
 
 class Bits(OnePermit):

@@ -176,27 +176,26 @@ for _how in ("inter", "union", "diff"):
     command(f"s{_how}store", -3, writes=True)(functools.partial(_combine_into, how=_how))
 
 
-def counted_keys(
-    args: list[bytes], few: str = "ERR numkeys should be greater than 0"
-) -> tuple[list[bytes], int]:
-    """Read ``count key … [LIMIT n]``: the keys, and n, 0 without a limit. Raises ``RedisError``."""
+def limit_in(words: list[bytes]) -> int:
+    """Read ``[LIMIT n]``, 0 without one. Raises ``RedisError``."""
+    limit = 0
+    for at in range(0, len(words), 2):
+        if words[at].upper() != b"LIMIT" or at + 1 == len(words):
+            raise RedisError(SYNTAX)
+        limit = integer(words[at + 1], "ERR LIMIT can't be negative")
+        if limit < 0:
+            raise RedisError("ERR LIMIT can't be negative")
+    return limit
+
+
+@command("sintercard", -3, "LIMIT")
+def _sintercard(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    few = "ERR numkeys should be greater than 0"
     count = integer(args[1], few)
     if count < 1:
         raise RedisError(few)
     if count > len(args) - 2:
         raise RedisError("ERR Number of keys can't be greater than number of args")
-    limit, rest = 0, args[2 + count :]
-    while rest:
-        if rest[0].upper() != b"LIMIT" or len(rest) < 2:
-            raise RedisError(SYNTAX)
-        limit, rest = integer(rest[1], "ERR LIMIT can't be negative"), rest[2:]
-        if limit < 0:
-            raise RedisError("ERR LIMIT can't be negative")
-    return args[2 : 2 + count], limit
-
-
-@command("sintercard", -3, "LIMIT")
-def _sintercard(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    keys, limit = counted_keys(args)
-    common = len(_combined(server, keys, "inter"))
+    limit = limit_in(args[2 + count :])
+    common = len(_combined(server, args[2 : 2 + count], "inter"))
     return min(common, limit) if limit else common

@@ -11,7 +11,7 @@ from lab.redis_model.arguments import NOT_AN_INTEGER, SYNTAX, integer, number
 from lab.redis_model.blocking import await_keys, seconds_as_ms
 from lab.redis_model.commands.keys import scanned
 from lab.redis_model.commands.lists import of_several
-from lab.redis_model.commands.sets import counted_keys, drawn
+from lab.redis_model.commands.sets import drawn, limit_in
 from lab.redis_model.keyspace import WRONG_TYPE, Set, SortedSet
 from lab.redis_model.numbers import score_text, writes_short_floats
 from lab.redis_model.registry import command, wrong_count
@@ -508,9 +508,8 @@ for _how in ("inter", "union", "diff"):
 
 @command("zintercard", -3, "LIMIT")
 def _zintercard(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    few = f"ERR at least 1 input key is needed for {server.named('zintercard')}"
-    keys, limit = counted_keys(args, few)
-    sources = _sources(server, args[1], keys, "zintercard")
+    sources = _sources(server, args[1], args[2:], "zintercard")
+    limit = limit_in(args[2 + len(sources) :])
     common = sum(all(member in source for source in sources) for member in sources[0])
     return min(common, limit) if limit else common
 
