@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.redis_model.arguments import number
+from lab.redis_model.known import since
 from lab.redis_model.reply import NO_REPLY, NULL_ARRAY, ErrorReply, RedisError, Reply
 
 if TYPE_CHECKING:
+    from lab.redis_model.keyspace import Value
     from lab.redis_model.model import RedisModel
     from lab.redis_model.session import Session
 
@@ -41,24 +43,29 @@ def await_keys(
     server: RedisModel,
     session: Session,
     keys: Sequence[bytes],
+    kind: type[Value],
     timeout_ms: int,
     attempt: Callable[[Sequence[bytes]], Reply],
     *,
     without_waiting: Reply = NULL_ARRAY,
-    ends_by_error: bool = False,
+    also_gone: bool = False,
 ) -> Reply:
     """Answer what ``attempt`` makes of some of these keys; while that is None, wait for a change of one.
 
     It says in ``server.rewritten`` what it did, for files and replicas. ``without_waiting`` is the answer
-    where nobody can wait. ``ends_by_error``: if a key changes so that the attempt fails, the wait is over.
+    where nobody can wait. A key of another ``kind`` changes nothing, unless ``also_gone``. Since 7.2 the
+    whole command is run anew, before that for the key that has changed.
     """
+    anew = since(server.server, redis=(7, 2))
 
     def served(key: bytes | None) -> Reply:
         server.rewritten = None
+        if key is None or not (also_gone or type(server.keys.get(key)) is kind):
+            return None
         try:
-            reply = None if key is None else attempt((key,))
+            reply = attempt(keys if anew else (key,))
         except RedisError as error:
-            return ErrorReply(str(error)) if ends_by_error else None
+            return ErrorReply(str(error))
         if reply is not None and server.rewritten:
             server.propagate(*server.rewritten)
         return reply

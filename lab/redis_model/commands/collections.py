@@ -312,14 +312,14 @@ def _read_of_hgetex(server: RedisModel, args: list[bytes]) -> tuple[bytes, bytes
     """Read ``[EX n | … | PERSIST] FIELDS count field …``. Raises ``RedisError``."""
     if since(server.server, redis=(8, 4), valkey=(99, 0)):
         return _read_of_hgetex_since_8_4(args)
+    if server.server.product == "redis" and args[2].upper() in _UNITS_MS:
+        _ends_at(server, args[2].upper(), args[3], "hgetex")
     is_redis, word, amount, at = server.server.product == "redis", args[2].upper(), b"", 2
     if word == b"PERSIST":
         at = 3
     elif word in _UNITS_MS:
         amount, at = args[3], 4
     if at + 2 >= len(args) or args[at].upper() != b"FIELDS":
-        if amount and is_redis:
-            integer(amount)
         raise RedisError(
             "ERR Mandatory argument FIELDS is missing or not at the right position" if is_redis else SYNTAX
         )
@@ -471,18 +471,21 @@ def _hincrbyfloat(server: RedisModel, session: Session, args: list[bytes]) -> Re
     return value
 
 
+def _pairs(server: RedisModel, key: bytes) -> list[tuple[bytes, bytes]]:
+    """The fields of a hash and their values. Raises ``RedisError``."""
+    return list((server.keys.collection(key, Hash) or Hash()).items())
+
+
 @command("hscan", -3, "MATCH COUNT NOVALUES")
 def _hscan(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    found = server.keys.collection(args[1], Hash) or Hash()
     flag = b"NOVALUES" if since(server.server, redis=(7, 4), valkey=(8, 0)) else b""
-    chosen, names_only = scanned(server, args, list(found.items()), flag)
+    chosen, names_only = scanned(server, args, lambda: _pairs(server, args[1]), flag)
     return [b"0", [part for name, value in chosen for part in ((name,) if names_only else (name, value))]]
 
 
 @command("hrandfield", -2, "WITHVALUES")
 def _hrandfield(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    found = list((server.keys.collection(args[1], Hash) or Hash()).items())
-    chosen, with_values = drawn(server, args, found, b"WITHVALUES")
+    chosen, with_values = drawn(server, args, lambda: _pairs(server, args[1]), b"WITHVALUES")
     if len(args) == 2:
         return chosen[0][0] if chosen else None
     if with_values and session.resp3:

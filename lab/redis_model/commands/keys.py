@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from lab.redis_model.arguments import SYNTAX, integer
@@ -61,13 +62,14 @@ def _cursor(argument: bytes) -> None:
 
 
 def scanned(
-    server: RedisModel, args: list[bytes], found: Pairs[T], flag: bytes = b""
+    server: RedisModel, args: list[bytes], read: Callable[[], Pairs[T]], flag: bytes = b""
 ) -> tuple[Pairs[T], bool]:
-    """What HSCAN, SSCAN or ZSCAN answers of these: all that fit, in one step; and whether a flag was given.
+    """What HSCAN, SSCAN or ZSCAN answers: all that fits, in one step; and whether a flag was given.
 
     Raises ``RedisError``.
     """
     _cursor(args[2])
+    found = read()
     if server.keys.get(args[1]) is None:
         return [], False
     left, flagged = _filtered(args[3:], [name for name, _ in found], server, flag)

@@ -110,7 +110,7 @@ def _blocking_pop(server: RedisModel, session: Session, args: list[bytes], *, le
                 return [key, taken[0]]
         return None
 
-    return await_keys(server, session, args[1:-1], timeout_ms, attempt)
+    return await_keys(server, session, args[1:-1], List, timeout_ms, attempt)
 
 
 @command("blpop", -3, writes=True, in_scripts=False)
@@ -158,18 +158,13 @@ def _blocking_move(server: RedisModel, session: Session, args: list[bytes], as_s
     """BLMOVE or BRPOPLPUSH, which is ``as_sent`` for files and replicas."""
     from_left, to_left = ends(as_sent[3:]) if len(as_sent) > 3 else (False, True)
     timeout_ms = seconds_as_ms(args[-1])
-    server.keys.collection(args[1], List)
 
     def attempt(keys: Sequence[bytes]) -> Reply:
-        if not isinstance(server.keys.get(args[1]), List):
-            return None
         moved = _move(server, args[1], args[2], from_left=from_left, to_left=to_left)
         server.rewritten = [as_sent]
         return moved
 
-    return await_keys(
-        server, session, args[1:2], timeout_ms, attempt, without_waiting=None, ends_by_error=True
-    )
+    return await_keys(server, session, args[1:2], List, timeout_ms, attempt, without_waiting=None)
 
 
 @command("blmove", 6, "LEFT RIGHT", writes=True, in_scripts=False)
@@ -217,7 +212,7 @@ def _pop_of_several(
     if timeout_ms is None:
         reply = attempt(keys)
         return NULL_ARRAY if reply is None else reply
-    return await_keys(server, session, keys, timeout_ms, attempt)
+    return await_keys(server, session, keys, List, timeout_ms, attempt)
 
 
 @command("lmpop", -4, "LEFT RIGHT COUNT", writes=True)

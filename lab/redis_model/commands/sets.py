@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.redis_model.arguments import SYNTAX, integer
@@ -109,18 +109,19 @@ def _spop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return taken[0] if taken else None
 
 
-def drawn(server: RedisModel, args: list[bytes], found: Sequence[T], word: bytes) -> tuple[Sequence[T], bool]:
+def drawn(
+    server: RedisModel, args: list[bytes], read: Callable[[], Sequence[T]], word: bytes
+) -> tuple[Sequence[T], bool]:
     """Draw one of a collection, or as many as ``count`` says, the same ones again if that is negative.
 
     Also returns whether ``word`` asks for more than names. Raises ``RedisError``.
     """
-    if len(args) == 2:
-        return ([server.random.choice(found)] if found else []), False
-    count = integer(args[2])
+    count = integer(args[2]) if len(args) > 2 else 1
     if len(args) > 4 or (len(args) == 4 and args[3].upper() != word):
         raise RedisError(SYNTAX)
     if len(args) == 4 and not -_DRAWN_MAX <= count <= _DRAWN_MAX:
         raise RedisError("ERR value is out of range")
+    found = read()
     if not found:
         return [], len(args) == 4
     if count < 0:
@@ -132,7 +133,7 @@ def drawn(server: RedisModel, args: list[bytes], found: Sequence[T], word: bytes
 def _srandmember(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if len(args) > 3:
         raise RedisError(SYNTAX)
-    chosen, _ = drawn(server, args, list(_found(server, args[1])), b"")
+    chosen, _ = drawn(server, args, lambda: list(_found(server, args[1])), b"")
     if len(args) == 2:
         return chosen[0] if chosen else None
     return list(chosen)
@@ -140,7 +141,7 @@ def _srandmember(server: RedisModel, session: Session, args: list[bytes]) -> Rep
 
 @command("sscan", -3, "MATCH COUNT")
 def _sscan(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    found, _ = scanned(server, args, [(member, None) for member in _found(server, args[1])])
+    found, _ = scanned(server, args, lambda: [(member, None) for member in _found(server, args[1])])
     return [b"0", [member for member, _ in found]]
 
 

@@ -298,7 +298,7 @@ def _zremrangebylex(server: RedisModel, session: Session, args: list[bytes]) -> 
 
 @command("zscan", -3, "MATCH COUNT")
 def _zscan(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    chosen, _ = scanned(server, args, _ordered(_found(server, args[1])))
+    chosen, _ = scanned(server, args, lambda: _ordered(_found(server, args[1])))
     return [b"0", [bytes(part) for member, score in chosen for part in (member, _score(server, score))]]
 
 
@@ -388,7 +388,7 @@ def _blocking_pop(server: RedisModel, session: Session, args: list[bytes], *, le
                 return [key, member, _score(server, score)]
         return None
 
-    return await_keys(server, session, args[1:-1], seconds_as_ms(args[-1]), attempt)
+    return await_keys(server, session, args[1:-1], SortedSet, seconds_as_ms(args[-1]), attempt)
 
 
 @command("bzpopmin", -3, writes=True, in_scripts=False)
@@ -418,7 +418,7 @@ def _pop_of_several(
     if timeout_ms is None:
         reply = attempt(keys)
         return NULL_ARRAY if reply is None else reply
-    return await_keys(server, session, keys, timeout_ms, attempt)
+    return await_keys(server, session, keys, SortedSet, timeout_ms, attempt)
 
 
 @command("zmpop", -4, "MIN MAX COUNT", writes=True)
@@ -516,7 +516,7 @@ def _zintercard(server: RedisModel, session: Session, args: list[bytes]) -> Repl
 
 @command("zrandmember", -2, "WITHSCORES")
 def _zrandmember(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    chosen, with_scores = drawn(server, args, _ordered(_found(server, args[1])), b"WITHSCORES")
+    chosen, with_scores = drawn(server, args, lambda: _ordered(_found(server, args[1])), b"WITHSCORES")
     if len(args) == 2:
         return chosen[0][0] if chosen else None
     return _shown(server, session, list(chosen), with_scores=with_scores)

@@ -453,19 +453,16 @@ def _answer(session: Session, results: Results) -> Reply:
     return [list(pair) for pair in results]
 
 
-def _asked_of(
-    server: RedisModel, asked: _Reading, keys: Sequence[bytes]
-) -> list[tuple[bytes, EntryId | None]]:
-    """What is read when these keys have changed: since 7.2 all that was asked for, before of one key once."""
-    if since(server.server, redis=(7, 2)) or len(keys) > 1:
-        return asked.after
-    return [pair for pair in asked.after if pair[0] in keys][:1]
+def _asked_of(asked: _Reading, keys: Sequence[bytes]) -> list[tuple[bytes, EntryId | None]]:
+    """What is read of these keys: all that was asked for, or of one that has changed, once."""
+    of_these = [pair for pair in asked.after if pair[0] in keys]
+    return of_these[: len(keys)]
 
 
 def _read(server: RedisModel, session: Session, asked: _Reading, keys: Sequence[bytes]) -> Reply:
     """What XREAD answers now; None if it has nothing. Raises ``RedisError``."""
     results: Results = []
-    for key, after in _asked_of(server, asked, keys):
+    for key, after in _asked_of(asked, keys):
         found = server.keys.collection(key, Stream) or Stream()
         fresh = [_shown(entry, content) for entry, content in found.items() if entry > (after or NO_ID)]
         if fresh:
@@ -485,7 +482,8 @@ def _now_or_later(
         reply = read(server, session, asked, keys)
         return NULL_ARRAY if reply is None else reply
     attempt = functools.partial(read, server, session, asked)
-    return await_keys(server, session, keys, asked.timeout_ms, attempt, ends_by_error=asked.group is not None)
+    by_group = asked.group is not None
+    return await_keys(server, session, keys, Stream, asked.timeout_ms, attempt, also_gone=by_group)
 
 
 @command("xread", -4, "COUNT BLOCK STREAMS")
@@ -522,7 +520,7 @@ def _read_by_group(server: RedisModel, session: Session, asked: _Reading, keys: 
     assert asked.group is not None
     results: Results = []
     sent: list[list[bytes]] = []
-    for key, after in _asked_of(server, asked, keys):
+    for key, after in _asked_of(asked, keys):
         found = server.keys.collection(key, Stream)
         group = _group_to_read(found, key, asked.group)
         assert found is not None
