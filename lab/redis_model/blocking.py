@@ -65,6 +65,8 @@ def await_keys(
         try:
             reply = attempt(keys if anew else (key,))
         except RedisError as error:
+            if also_gone and not anew:
+                server.miss("XREADGROUP … BLOCK on a group that goes away, before Redis 7.2")
             return ErrorReply(str(error))
         if reply is not None and server.rewritten:
             server.propagate(*server.rewritten)
