@@ -54,8 +54,7 @@ class Kind:
 
     ``quorum``: it asks several nodes. ``fenced``: its grants come with numbers. ``announces``: the resource
     knows its token. ``sequential``: it asks one node after the other. ``observed``: its node lets no key
-    expire; who wants the lock watches its record for a lease. ``dated``: nor does its node, but the
-    record says until when it is held, by the clock of the node. ``states_validity``: it says for how long a
+    expire; who wants the lock watches its record for a lease. ``states_validity``: it says for how long a
     lease is good; else its user has to look at a clock. ``replicated``: its node is a master with replicas,
     one of which may take its place. ``watched``: Sentinels name the master, and promote a replica.
     ``capacity``: how many may hold it at once.
@@ -66,7 +65,6 @@ class Kind:
     announces: bool = False
     sequential: bool = False
     observed: bool = False
-    dated: bool = False
     states_validity: bool = True
     replicated: bool = False
     watched: bool = False
@@ -115,7 +113,6 @@ class Kind:
             *(["with fencing tokens"] if self.fenced else []),
             *(["whose token the resource checks"] if self.announces else []),
             *(["whose lease the clients observe"] if self.observed else []),
-            *(["whose record says until when it is held"] if self.dated else []),
         ]
         return " ".join([base, *extras])
 

@@ -11,8 +11,11 @@ replication link and AOF file".
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Container, Iterator
+from copy import copy
+from dataclasses import dataclass
+from dataclasses import field as made_by
+from typing import Any, Final, TypeVar
 
 from lab.redis_model.reply import RedisError
 
@@ -55,15 +58,90 @@ class SortedSet(dict[bytes, float]):
     __slots__ = ()
 
 
-Value = bytes | Hash | List | Set | SortedSet
-Collection = TypeVar("Collection", Hash, List, Set, SortedSet)
+EntryId = tuple[int, int]
+"""The id of an entry of a stream: milliseconds and a number, each of 64 bits."""
+NO_ID: Final[EntryId] = (0, 0)
+
+
+@dataclass(slots=True)
+class Consumer:
+    """A consumer of a group: when it asked last, and when it was given something last (None: never)."""
+
+    seen_ms: int
+    active_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Delivery:
+    """An entry that a consumer was given and has not acknowledged."""
+
+    consumer: bytes
+    at_ms: int
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Group:
+    """A group of consumers of a stream. ``read``: how many entries it was given; None: nobody knows."""
+
+    last: EntryId
+    read: int | None = None
+    consumers: dict[bytes, Consumer] = made_by(default_factory=dict)
+    pending: dict[EntryId, Delivery] = made_by(default_factory=dict)
+
+    def copied(self) -> Group:
+        """Return one that does not change with this one."""
+        consumers = {name: Consumer(each.seen_ms, each.active_ms) for name, each in self.consumers.items()}
+        pending = {
+            entry: Delivery(each.consumer, each.at_ms, each.count) for entry, each in self.pending.items()
+        }
+        return Group(self.last, self.read, consumers, pending)
+
+
+class Stream(dict[EntryId, tuple[bytes, ...]]):
+    """A stream: entries, each with its fields and values in turn, in the order of their ids.
+
+    It stays when it is empty. ``last``: the last id that was given; ``added``: how many entries it ever had;
+    ``tombstone``: the highest id that XDEL has removed.
+    """
+
+    __slots__ = ("added", "groups", "last", "tombstone")
+
+    def __init__(self, *entries: Any) -> None:
+        super().__init__(*entries)
+        self.last = self.tombstone = NO_ID
+        self.added = 0
+        self.groups: dict[bytes, Group] = {}
+
+    def copied(self) -> Stream:
+        """Return one that does not change with this one."""
+        made = Stream(self)
+        made.last, made.tombstone, made.added = self.last, self.tombstone, self.added
+        made.groups = {name: group.copied() for name, group in self.groups.items()}
+        return made
+
+
+Value = bytes | Hash | List | Set | SortedSet | Stream
+Collection = TypeVar("Collection", Hash, List, Set, SortedSet, Stream)
 TYPE_NAMES: dict[type[Any], bytes] = {
     bytes: b"string",
     Hash: b"hash",
     List: b"list",
     Set: b"set",
     SortedSet: b"zset",
+    Stream: b"stream",
 }
+
+
+def copied(value: Any) -> Any:
+    """Return a value of a key that does not change with this one."""
+    if isinstance(value, Stream):
+        return value.copied()
+    if not isinstance(value, Hash):
+        return copy(value)
+    made = Hash(value)
+    made.ends = dict(value.ends)
+    return made
 
 
 class Keyspace:
@@ -86,6 +164,9 @@ class Keyspace:
         """While a master's stream or a file is applied: nothing expires by itself."""
         self.is_replica = False
         self.watchers: dict[bytes, list[Any]] = {}
+        self.awaited: Container[bytes] = ()
+        """Keys that connections wait for; ``changed`` collects those of them that have changed."""
+        self.changed: dict[bytes, None] = {}
         self.earliest_ms: int | None = None
         """No key expires before this; it may be too early, never too late."""
         self._removed, self._fields_removed = removed, fields_removed
@@ -176,8 +257,13 @@ class Keyspace:
             self.earliest_ms = when_ms
 
     def touch(self, key: bytes, changes: int = 1) -> None:
-        """Count changes, of several elements of a collection, and tell who watches the key."""
+        """Count changes, of several elements of a collection, and tell who watches or awaits the key."""
         self.dirty += changes
+        self._tell(key)
+
+    def _tell(self, key: bytes) -> None:
+        if key in self.awaited:
+            self.changed[key] = None
         if self.watchers:
             for session in self.watchers.get(key, ()):
                 session.watch_failed = True
@@ -224,17 +310,15 @@ class Keyspace:
         if not value:
             del self.data[key]
             self.expires.pop(key, None)
-        for session in self.watchers.get(key, ()):
-            session.watch_failed = True
+        self._tell(key)
         self._fields_removed(key, over)
         return value or None
 
     def clear(self) -> int:
         """Remove everything; return how many keys there were."""
         count = len(self.data)
-        for key in list(self.watchers):
-            if key in self.data:
-                self.touch(key)
+        for key in self.data:
+            self._tell(key)
         self.data.clear()
         self.expires.clear()
         self.earliest_ms = None
@@ -244,9 +328,7 @@ class Keyspace:
         """Remove a key that is there before its time; it counts as no change."""
         del self.data[key]
         self.expires.pop(key, None)
-        if self.watchers:
-            for session in self.watchers.get(key, ()):
-                session.watch_failed = True
+        self._tell(key)
 
     def _expire(self, key: bytes) -> None:
         self.evict(key)
@@ -264,6 +346,8 @@ def snapshot(keys: Keyspace) -> list[list[bytes]]:
         elif isinstance(value, SortedSet):
             pairs = ((repr(score).encode(), member) for member, score in value.items())
             commands.append([b"ZADD", key, *(part for pair in pairs for part in pair)])
+        elif isinstance(value, Stream):
+            commands += _stream_anew(key, value)
         else:
             commands.append([b"SADD" if isinstance(value, Set) else b"RPUSH", key, *value])
         if isinstance(value, Hash):
@@ -275,3 +359,26 @@ def snapshot(keys: Keyspace) -> list[list[bytes]]:
         if when_ms is not None:
             commands.append([b"PEXPIREAT", key, b"%d" % when_ms])
     return commands
+
+
+def id_text(entry: EntryId) -> bytes:
+    """Write the id of an entry."""
+    return b"%d-%d" % entry
+
+
+def _stream_anew(key: bytes, stream: Stream) -> Iterator[list[bytes]]:
+    """Commands that make a stream; when its consumers asked last is not among what they tell."""
+    if not stream:
+        yield [b"XADD", key, b"MAXLEN", b"0", b"0-1", b"", b""]
+    for entry, content in stream.items():
+        yield [b"XADD", key, id_text(entry), *content]
+    numbers = [b"ENTRIESADDED", b"%d" % stream.added, b"MAXDELETEDID", id_text(stream.tombstone)]
+    yield [b"XSETID", key, id_text(stream.last), *numbers]
+    for name, group in stream.groups.items():
+        read = b"%d" % (-1 if group.read is None else group.read)
+        yield [b"XGROUP", b"CREATE", key, name, id_text(group.last), b"ENTRIESREAD", read]
+        for consumer in group.consumers:
+            yield [b"XGROUP", b"CREATECONSUMER", key, name, consumer]
+        for entry, each in group.pending.items():
+            counted = [b"TIME", b"%d" % each.at_ms, b"RETRYCOUNT", b"%d" % each.count, b"FORCE", b"JUSTID"]
+            yield [b"XCLAIM", key, name, each.consumer, b"0", id_text(entry), *counted]

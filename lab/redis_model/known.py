@@ -41,6 +41,11 @@ def version_of(server: Server) -> Version:
     return major, minor, patch
 
 
+def since(server: Server, *, redis: tuple[int, int], valkey: tuple[int, int] = (0, 0)) -> bool:
+    """Whether a server is this version of its product or a later one; every Valkey unless one is named."""
+    return version_of(server) >= (valkey if server.product == "valkey" else redis)
+
+
 def in_words(product: str, version: Version) -> str:
     """Name the versions from this one on, for a sentence: ``Redis 8.4``."""
     major, minor, patch = version

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.redis_model.keyspace import Hash, Keyspace, List, Value
+from lab.redis_model.keyspace import Hash, Keyspace, List, Stream, Value
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -34,9 +34,10 @@ POLICIES: Final = (
     "noeviction", "allkeys-lru", "allkeys-random", "volatile-lru", "volatile-random", "volatile-ttl",
 )  # fmt: skip
 _NEED_MEMORY = """
-append decr decrby getset hincrby hmset hset hsetex hsetnx incr incrby incrbyfloat linsert lmove lpush
-lpushx lset mset msetex msetnx psetex rpoplpush rpush rpushx sadd set setex setnx zadd zincrby
-zinterstore zunionstore
+append bitfield bitop blmove brpoplpush copy decr decrby getset hincrby hincrbyfloat hmset hset hsetex hsetnx
+incr incrby incrbyfloat linsert lmove lpush lpushx lset mset msetex msetnx psetex rpoplpush rpush rpushx sadd
+sdiffstore set setbit setex setnx setrange sinterstore sunionstore xadd xgroup|create xgroup|createconsumer
+xsetid zadd zdiffstore zincrby zinterstore zrangestore zunionstore
 """
 NEED_MEMORY: Final = frozenset(_NEED_MEMORY.split())
 """Commands that a server refuses when its memory is full: `denyoom` in COMMAND INFO."""
@@ -178,6 +179,8 @@ def _size(key: bytes, value: Value) -> int:
         size = sum(len(field) + len(content) + KEY_BYTES for field, content in value.items())
     elif isinstance(value, List):
         size = sum(len(element) + KEY_BYTES // 4 for element in value)
+    elif isinstance(value, Stream):
+        size = sum(len(part) + KEY_BYTES // 4 for content in value.values() for part in content)
     else:
         size = sum(len(member) + KEY_BYTES for member in value)
     return KEY_BYTES + len(key) + size

@@ -143,6 +143,7 @@ class RedisModel:
         self.channels = Channels()
         self.channels.want(self.limits.events)
         self.blocking = Blocking()
+        self.keys.awaited, self.keys.changed = self.blocking.waiting, self.blocking.ready
         self.replication = Replication(self)
         self.scripts: dict[bytes, bytes] = {}
         """Source by digest."""

@@ -6,7 +6,8 @@ from decimal import Decimal
 from math import isfinite, isinf
 from typing import Final
 
-from lab.redis_model.known import version_of
+from lab.redis_model.known import since
+from lab.redis_model.reply import RedisError
 from lab.servers import Server
 
 SINCE_SHORT_FLOATS: Final = (7, 2)
@@ -20,14 +21,14 @@ WHOLE_MAX: Final = 2**52
 
 def writes_short_floats(server: Server) -> bool:
     """Whether a server writes as few digits as possible."""
-    return server.product == "valkey" or version_of(server) >= SINCE_SHORT_FLOATS
+    return since(server, redis=SINCE_SHORT_FLOATS)
 
 
 def argument_text(server: Server, value: float) -> bytes:
     """Write a number as a server hands it from a script to a command; whole numbers are integers here."""
     if not writes_short_floats(server):
         return b"%.17g" % value
-    is_plain = server.product == "valkey" or version_of(server) >= SINCE_PLAIN_INTEGERS
+    is_plain = since(server, redis=SINCE_PLAIN_INTEGERS)
     return b"%d" % value if isinstance(value, int) and is_plain else _shortest(float(value))
 
 
@@ -39,6 +40,15 @@ def score_text(server: Server, value: float) -> bytes:
         return b"%.17g" % value
     is_plain = value.is_integer() and abs(value) < WHOLE_MAX
     return b"%d" % value if is_plain else _shortest(value)
+
+
+def sum_text(one: bytes, other: bytes, complaint: str) -> bytes:
+    """Add two numbers and write the sum with at most 17 digits of a fraction. Raises ``RedisError``."""
+    total = Decimal(one.decode()) + Decimal(other.decode())
+    if not total.is_finite():
+        raise RedisError(complaint)
+    text = f"{total:.17f}".rstrip("0").rstrip(".")
+    return (text if text != "-0" else "0").encode()
 
 
 def _shortest(value: float) -> bytes:

@@ -12,13 +12,13 @@ from lab.client_protocol import Answer, Command
 from lab.errors import UnknownOutcome
 from lab.faults.answers import Answers
 from lab.redis_model import ErrorReply, RedisModel
-from lab.redis_model.keyspace import Hash
+from lab.redis_model.keyspace import Hash, Stream
 from lab.redis_model.known import Missing
 from lab.redis_model.model import modelled
 from lab.redis_model.sentinel import Remembered
 from lab.search.faults import every_fault, is_a
 from lab.search.trial import Trial
-from lab.search.watch import CommandLog
+from lab.search.watch import CommandLog, parts_of_stream
 from lab.servers import DEFAULT, ServerSettings, replication_links
 from lab.substrates.answering import Answering
 from lab.substrates.base import STORE, ClockReading, Life, Probe
@@ -48,6 +48,8 @@ def is_of(token: str, value: object) -> bool:
 
     A token is text: of bytes that are no UTF-8, each bad sequence is U+FFFD there.
     """
+    if isinstance(value, Stream):
+        return any(part.text == token for part in parts_of_stream(value))
     if isinstance(value, dict):
         return any(is_of(token, each) for pair in value.items() for each in pair)
     return isinstance(value, bytes) and (value == token.encode() or value.decode(errors="replace") == token)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lab.redis_model import RedisModel
+from lab.redis_model.keyspace import Stream, id_text
 from lab.redis_model.session import FROM_MASTER
 from lab.search.origin import Origins, Place, Sent
 from lab.substrates.asked import OWN_KEYS
@@ -125,15 +126,43 @@ def state_of(model: RedisModel) -> State:
     return state
 
 
-def _text_of(value: bytes | dict[bytes, Any]) -> str:
+def _text_of(value: bytes | dict[Any, Any]) -> str:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
+    if isinstance(value, Stream):
+        return " ".join(
+            f"{f'{part.group}:' * bool(part.group)}{part.entry}={part.text.replace(' ', '_')}"
+            for part in parts_of_stream(value)
+        )
     return " ".join(f"{_text_of(name)}={_part(each)}" for name, each in sorted(value.items()))
 
 
 def _part(value: bytes | float | None) -> str:
     """What a hash has in a field, or the score of a member of a sorted set."""
     return _text_of(value) if isinstance(value, bytes) else "" if value is None else f"{value:g}"
+
+
+class StreamPart(NamedTuple):
+    """An entry of a stream, or one that a consumer of a group has: which, since when, and what.
+
+    ``text`` is its only value, or all its fields and values; of a group's the consumer.
+    """
+
+    group: str
+    entry: str
+    text: str
+    since_ms: int = 0
+
+
+def parts_of_stream(stream: Stream) -> Iterator[StreamPart]:
+    """What lies in a stream: its entries, and what consumers have of them."""
+    for entry, content in stream.items():
+        text = b" ".join(content[1:] if len(content) == 2 else content)
+        yield StreamPart("", id_text(entry).decode(), text.decode(errors="replace"))
+    for name, group in stream.groups.items():
+        for entry, given in group.pending.items():
+            consumer = given.consumer.decode(errors="replace")
+            yield StreamPart(name.decode(errors="replace"), id_text(entry).decode(), consumer, given.at_ms)
 
 
 def parts_of(value: str) -> list[str]:

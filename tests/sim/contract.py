@@ -17,7 +17,13 @@ from tests.sim.redis_arms import Arm, Shown, SimArm, Wire, ask, fields
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
 """What real servers answered, a file each; `python -m tests.sim.record` writes one."""
-FILES = ("contract.txt", "contract_scripts.txt", "contract_collections.txt", "contract_versions.txt")
+FILES = (
+    "contract.txt",
+    "contract_scripts.txt",
+    "contract_collections.txt",
+    "contract_versions.txt",
+    "contract_streams.txt",
+)
 _HEADER = re.compile(r"== (?P<name>.+?)(?: since (?P<since>\d.+|(?:redis|valkey) .+))?")
 _SINCE = re.compile(r"(?:(redis|valkey) )?(\d+\.\d+)")
 _MONITORED = re.compile(r"\+\d+\.\d{6} \[0 (?:(?P<lua>lua)|[^]]+)\] ")

@@ -103,7 +103,7 @@ def test_a_replay_says_how_often_and_whether_more_was_planned(replay: Replay, wo
 
 
 def test_a_lock_that_uses_what_is_not_simulated_is_not_accused() -> None:
-    with pytest.raises(LabError, match="uses XADD, which simulated nodes lack") as caught:
-        call(["test", "tests.unit.examine.odd_locks:InAStream", "--budget", "20s"])
+    with pytest.raises(LabError, match="uses PFADD, which simulated nodes lack") as caught:
+        call(["test", "tests.unit.examine.odd_locks:InAHyperLogLog", "--budget", "20s"])
     assert caught.value.exit_code == ExitCode.UNKNOWN
     assert "--on virtual" in caught.value.render()

@@ -56,7 +56,7 @@ def missed(server: Server, *words: str) -> list[Missing]:
 @pytest.mark.parametrize(
     ("server", "words", "sentence", "remedy"),
     [
-        (REDIS_86, "XADD s * a b", "uses XADD, which simulated nodes lack", "try --on virtual"),
+        (REDIS_86, "GEOADD g 1 2 a", "uses GEOADD, which simulated nodes lack", "try --on virtual"),
         (
             REDIS_86,
             "CLIENT TRACKING ON",
@@ -141,8 +141,8 @@ def test_what_no_server_takes_is_the_clients_own_mistake(server: Server, words: 
 @pytest.mark.parametrize(
     ("script", "what"),
     [
-        ("return redis.pcall('xadd','s','*','a','b')", "XADD"),
-        ("return pcall(redis.call,'xadd','s','*','a','b')", "XADD"),
+        ("return redis.pcall('geoadd','g',1,2,'a')", "GEOADD"),
+        ("return pcall(redis.call,'geoadd','g',1,2,'a')", "GEOADD"),
         ("return redis.call('delifeq',KEYS[1],'v')", "DELIFEQ"),
         ("return redis.pcall('client','kill','type','normal')", None),
         ("return cjson.decode('[1]')", "cjson.decode"),

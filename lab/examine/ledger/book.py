@@ -1,14 +1,17 @@
 """The ledger: per node and key who owns the key, until when, and which command of which call made it so.
 
 The owner of a key is the lease whose call created it last, whatever value lies there: a token that is used
-twice does not deceive the ledger. Of a hash each field has an owner, of a list each element, and of a set
-each member; a higher score prolongs a member, a lower one shortens it. A list or a sorted set may be a queue:
+twice does not deceive the ledger. Of a hash each field has an owner, of a list each element, of a set each
+member, of a stream each entry and each that a consumer of a group has, and of a string that commands address
+by bits each field that they do. A higher score prolongs a member, a lower one shortens it, and a later
+delivery what a consumer has. A list, a stream or a sorted set may be a queue:
 as long as an acquire goes on, what it has put there may be a place, and what others take of that is not
 judged. Only an acquire puts something of its lease there; anything else may be a message.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -40,6 +43,44 @@ class Slot(NamedTuple):
     key: str
     field: str = ""
     element: str = ""
+
+
+_BIT_FIELD: Final = re.compile(r"[iu](\d+)")
+
+
+@dataclass(slots=True)
+class Bits:
+    """The parts of a string that commands address by bits: where each begins, and how many bits it has."""
+
+    parts: set[tuple[int, int]] = field(default_factory=set)
+
+    def of(self, value: bytes) -> Iterator[tuple[str, str]]:
+        """The parts that are not 0: which, and a bit as "set", a field of several as its number."""
+        whole, size = int.from_bytes(value, "big"), 8 * len(value)
+        for at, bits in self.parts:
+            left = size - at - bits
+            number = (whole >> left if left >= 0 else whole << -left) & ((1 << bits) - 1)
+            if number:
+                yield f"bits {at}+{bits}", "set" if bits == 1 else str(number)
+
+    @staticmethod
+    def without(value: bytes, part: str) -> bytes:
+        """The string with a part that is 0."""
+        at, bits = map(int, part.removeprefix("bits ").split("+"))
+        left = max(8 * len(value) - at - bits, 0)
+        whole = int.from_bytes(value, "big") & ~(((1 << bits) - 1) << left)
+        return whole.to_bytes(len(value), "big")
+
+
+def bits_in(words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """Which bits of its key a command addresses: where they begin, and how many they are."""
+    if words[0].upper() == "SETBIT" and len(words) > 2 and words[2].isdigit():
+        yield int(words[2]), 1
+    for at, word in enumerate(words[:-1] if words[0].upper() == "BITFIELD" else ()):
+        kind, offset = _BIT_FIELD.fullmatch(word.lower()), words[at + 1]
+        if kind is not None and offset.lstrip("#").isdigit():
+            bits = int(kind[1])
+            yield int(offset.lstrip("#")) * (bits if offset.startswith("#") else 1), bits
 
 
 class Lies(NamedTuple):
@@ -211,6 +252,8 @@ class Ledger:
         self.entries: list[Entry] = []
         self.claims: list[Claim] = []
         self.owned: dict[str, dict[Slot, Own]] = {node: {} for node in nodes}
+        self.bits: dict[str, Bits] = {}
+        """By key: what commands address by bits."""
         self._last: dict[str, Call] = {}
         self._open: dict[tuple[str, str], Call] = {}
 
@@ -310,6 +353,13 @@ class Ledger:
                 )
                 same = next((own for own in there if own.lies.value == lies.value), Own(lies, None, None))
                 owned[slot] = Own(lies, same.lease, same.made_by)
+
+    def note_bits(self, words: tuple[str, ...]) -> None:
+        """Note which bits of a string a command addresses: from then on it is looked at in such parts."""
+        for part in bits_in(words):
+            self.bits.setdefault(words[1], Bits()).parts.add(part)
+            for owned in self.owned.values():
+                owned.pop(Slot(words[1]), None)
 
     def see(self, entry: Entry, now: State) -> None:
         """Take in a command that a node executed, after which this is what it has."""

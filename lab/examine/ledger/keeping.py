@@ -9,7 +9,7 @@ nodes that were not asked, or lets the clients' wall clocks show the true time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -20,6 +20,7 @@ from lab.examine.ledger.book import (
     CALL,
     MS_NS,
     NEVER,
+    Bits,
     Breach,
     Call,
     Claim,
@@ -45,14 +46,14 @@ from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel
-from lab.redis_model.keyspace import Hash, List, Set, SortedSet
+from lab.redis_model.keyspace import Hash, List, Set, SortedSet, Stream, copied
 from lab.search.actor import capacity_in
 from lab.search.cluster import TrialNode
 from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
 from lab.search.runner import Event, Outcome, TrialRun, Wire, on_either_wire
 from lab.search.trial import Trial
-from lab.search.watch import OF_THE_LAB, CommandLog, state_of
+from lab.search.watch import OF_THE_LAB, CommandLog, parts_of_stream, state_of
 
 SPARE_NS: Final = 2 * MS_NS
 """By how much a claim is cut below what nodes keep."""
@@ -172,12 +173,14 @@ class LedgerRun(TrialRun):
         at, pending, owned = len(log.entries), len(model._pending), self.ledger.owned[entry.node]
         data, expires, before = {}, {}, {}
         if self.repairs:
-            data = {key: _copied(value) for key, value in keys.data.items()}
+            data = {key: copied(value) for key, value in keys.data.items()}
             expires, before = dict(keys.expires), {slot: copy(own) for slot, own in owned.items()}
         reply = run(*arguments)
         entry.sent = log.request
         log.end(entry.node, model)
         entry.inner = tuple(each for each in log.entries[at:] if each.in_script)
+        for words in (entry.words, *(each.words for each in entry.inner)):
+            self.ledger.note_bits(words)
         self._note_entry(entry, self._state(node))
         forbidden = self.repairs.intersection(each for each in entry.breaches if each is not None)
         if not forbidden:
@@ -211,30 +214,41 @@ class LedgerRun(TrialRun):
         wall_ns = clock.wall_ns()
         state: State = {}
 
-        def add(slot: Slot, value: bytes, until_ms: int | None, score: float = 0.0) -> None:
+        def add(slot: Slot, value: bytes | str, until_ms: int | None, score: float = 0.0) -> None:
+            text = value if isinstance(value, str) else value.decode(errors="replace")
             if until_ms is None:
-                state[slot] = Lies(value.decode(errors="replace"), None, NEVER, score)
+                state[slot] = Lies(text, None, NEVER, score)
             elif until_ms * MS_NS > wall_ns:
                 left_ns = (until_ms * MS_NS - wall_ns) * 10**6 // (10**6 + clock.ppm)
-                state[slot] = Lies(value.decode(errors="replace"), until_ms, now_ns + left_ns, score)
+                state[slot] = Lies(text, until_ms, now_ns + left_ns, score)
 
         for key, value in keys.data.items():
             if key.startswith(OF_THE_LAB):
                 continue
             name, until_ms = key.decode(errors="replace"), keys.expires.get(key)
-            if isinstance(value, bytes):
+            if isinstance(value, bytes) and name not in self.ledger.bits:
                 add(Slot(name), value, until_ms)
             elif isinstance(value, Hash):
                 for of, each in value.items():
                     ends = [ms for ms in (until_ms, value.ends.get(of)) if ms is not None]
                     add(Slot(name, of.decode(errors="replace")), each, min(ends, default=None))
-            elif isinstance(value, List):
-                for each in value:
-                    add(Slot(name, element=each.decode(errors="replace")), each, until_ms)
             else:
-                for each, score in value.items():
-                    add(Slot(name, element=each.decode(errors="replace")), each, until_ms, score or 0.0)
+                for part, text, score in self._parts(name, value):
+                    add(part, text, until_ms, score)
         return state
+
+    def _parts(self, name: str, value: Any) -> Iterator[tuple[Slot, bytes | str, float]]:
+        """What lies in a string that is addressed by bits, in a stream, a list, a set or a sorted set."""
+        if isinstance(value, bytes):
+            for bits, number in self.ledger.bits[name].of(value):
+                yield Slot(name, bits), number, 0.0
+        elif isinstance(value, Stream):
+            for entry in parts_of_stream(value):
+                yield Slot(name, entry.group, entry.entry), entry.text, float(entry.since_ms)
+        else:
+            for each in value:
+                score = value[each] if isinstance(value, SortedSet) else 0.0
+                yield Slot(name, element=each.decode(errors="replace")), each, score
 
     def _sweep(self, node: TrialNode) -> None:
         """Take away what a breach left that is to be repaired."""
@@ -415,13 +429,14 @@ def _show_true_time(clock: Any) -> None:
     clock.wall_ns = lambda: shown_ns() - clock.shift_ns()
 
 
-def _copied(value: Any) -> Any:
-    """A value of a key that does not change with it."""
-    if not isinstance(value, Hash):
-        return copy(value)
-    made = Hash(value)
-    made.ends = dict(value.ends)
-    return made
+def _remove_entry(stream: Stream, slot: Slot) -> None:
+    """Take an entry out of a stream, or out of what a group's consumers have."""
+    ms, _, number = slot.element.partition("-")
+    entry = int(ms), int(number)
+    if slot.field:
+        stream.groups[slot.field.encode()].pending.pop(entry, None)
+    else:
+        stream.pop(entry, None)
 
 
 def _remove(model: RedisModel, slot: Slot) -> None:
@@ -431,8 +446,14 @@ def _remove(model: RedisModel, slot: Slot) -> None:
     elif isinstance(value, List):
         with contextlib.suppress(ValueError):
             value.remove(slot.element.encode())
+    elif isinstance(value, Stream):
+        _remove_entry(value, slot)
+        return
     elif isinstance(value, Set | SortedSet):
         value.pop(slot.element.encode(), None)
+    elif isinstance(value, bytes) and slot.field:
+        model.keys.data[key] = Bits.without(value, slot.field)
+        return
     if not isinstance(value, bytes) and value:
         return
     model.keys.data.pop(key, None)

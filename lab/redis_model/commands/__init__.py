@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lab.redis_model.commands import (
     administration,
+    bitmaps,
     collections,
     connection,
     expiry,
@@ -14,12 +15,14 @@ from lab.redis_model.commands import (
     scripting,
     sets,
     sorted_sets,
+    streams,
     strings,
     transactions,
 )
 
 __all__ = [
     "administration",
+    "bitmaps",
     "collections",
     "connection",
     "expiry",
@@ -30,6 +33,7 @@ __all__ = [
     "scripting",
     "sets",
     "sorted_sets",
+    "streams",
     "strings",
     "transactions",
 ]

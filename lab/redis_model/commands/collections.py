@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lab.redis_model.arguments import INTEGER_MAX, INTEGER_MIN, expiry_ms, integer
+from lab.redis_model.arguments import (
+    INTEGER_MAX,
+    INTEGER_MIN,
+    NOT_A_FLOAT,
+    NOT_AN_INTEGER,
+    SYNTAX,
+    expiry_ms,
+    integer,
+    number,
+)
 from lab.redis_model.commands.expiry import CONDITIONS, is_allowed
+from lab.redis_model.commands.keys import scanned
+from lab.redis_model.commands.sets import drawn
 from lab.redis_model.keyspace import Hash
+from lab.redis_model.known import since
+from lab.redis_model.numbers import sum_text
 from lab.redis_model.registry import command, wrong_count
 from lab.redis_model.reply import OK, Map, RedisError, Reply
 
@@ -169,7 +182,7 @@ def _expire_fields(server: RedisModel, args: list[bytes], unit_ms: int, base_ms:
         if keys.tidy(key, found):
             server.channels.notify("g", b"del", key)
     elif ended:
-        server.rewritten = [[b"HPEXPIREAT", key, b"%d" % when_ms, b"FIELDS", b"%d" % len(ended), *ended]]
+        server.rewritten = [_as_end(key, ended, when_ms)]
         server.channels.notify("h", b"hexpire", key)
         keys.touch(key)
     return answers
@@ -208,18 +221,28 @@ def _given(args: list[bytes]) -> _Given:
     return given
 
 
+def _ends_at(server: RedisModel, unit: bytes, amount: bytes, name: str) -> int:
+    """When fields end that are given EX, PX, EXAT or PXAT, in ms of Unix time. Raises ``RedisError``."""
+    value, base_ms = integer(amount), 0 if unit.endswith(b"AT") else server.keys.now_ms
+    if value < 0 and server.server.product == "redis":
+        raise RedisError("ERR invalid expire time, must be >= 0")
+    if value < 0:
+        raise RedisError(f"ERR invalid expire time in '{name}' command")
+    return expiry_ms(value, _UNITS_MS[unit], base_ms, server.named(name), at_least_one=False)
+
+
+def _as_end(key: bytes, fields: list[bytes], when_ms: int) -> list[bytes]:
+    """When fields end, for files and replicas."""
+    return [b"HPEXPIREAT", key, b"%d" % when_ms, b"FIELDS", b"%d" % len(fields), *fields]
+
+
 @command("hsetex", -6, "FNX FXX EX PX EXAT PXAT KEEPTTL FIELDS", writes=True)
 def _hsetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """Set fields that then expire, if all or none of them are there; 1 if that was done."""
     keys, key, (condition, unit, amount, pairs) = server.keys, args[1], _given(args)
     fields, when_ms = pairs[::2], None
     if amount:
-        value, base_ms = integer(amount), 0 if unit.endswith(b"AT") else keys.now_ms
-        if value < 0 and server.server.product == "redis":
-            raise RedisError("ERR invalid expire time, must be >= 0")
-        if value < 0:
-            raise RedisError("ERR invalid expire time in 'hsetex' command")
-        when_ms = expiry_ms(value, _UNITS_MS[unit], base_ms, server.named("hsetex"), at_least_one=False)
+        when_ms = _ends_at(server, unit, amount, "hsetex")
     found = keys.collection(key, Hash) or Hash()
     there = [field in found for field in fields]
     if (condition == b"FNX" and any(there)) or (condition == b"FXX" and not all(there)):
@@ -240,7 +263,7 @@ def _hsetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
         until_ms = ends.get(field) if unit == b"KEEPTTL" else when_ms
         if until_ms is not None:
             keys.field_ends(key, field, found, until_ms)
-            server.rewritten.append([b"HPEXPIREAT", key, b"%d" % until_ms, b"FIELDS", b"1", field])
+            server.rewritten.append(_as_end(key, [field], until_ms))
     if when_ms is not None:
         server.channels.notify("h", b"hexpire", key)
     return 1
@@ -256,6 +279,93 @@ def _hgetdel(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
         server.rewritten = [[b"HDEL", args[1], *fields]]
         if server.keys.tidy(args[1], found, removed):
             server.channels.notify("g", b"del", args[1])
+    return values
+
+
+def _read_of_hgetex_since_8_4(args: list[bytes]) -> tuple[bytes, bytes, list[bytes]]:
+    """The same in any order. Raises ``RedisError``."""
+    unit, amount, fields, at = b"", b"", list[bytes](), 2
+    while at < len(args):
+        word, shown = args[at].upper(), args[at].decode(errors="replace")
+        if word in _UNITS_MS or word == b"PERSIST":
+            if unit:
+                words = "EX, PX, EXAT, PXAT or PERSIST"
+                raise RedisError(f"ERR Only one of {words} arguments can be specified")
+            unit, amount = word, (args[at + 1] if word in _UNITS_MS and at + 1 < len(args) else b"")
+            at += 1 + (word in _UNITS_MS)
+        elif word == b"FIELDS" and at + 1 < len(args):
+            if fields:
+                raise RedisError("ERR FIELDS keyword specified multiple times")
+            count = integer(args[at + 1], _NO_FIELDS)
+            fields = args[at + 2 : at + 2 + max(count, 0)]
+            if count < 1:
+                raise RedisError(_NO_FIELDS)
+            if len(fields) < count:
+                raise RedisError("ERR wrong number of arguments")
+            at += 2 + count
+        else:
+            raise RedisError(f"ERR unknown argument: {shown}")
+    return unit, amount, fields
+
+
+def _read_of_hgetex(server: RedisModel, args: list[bytes]) -> tuple[bytes, bytes, list[bytes]]:
+    """Read ``[EX n | … | PERSIST] FIELDS count field …``. Raises ``RedisError``."""
+    if since(server.server, redis=(8, 4), valkey=(99, 0)):
+        return _read_of_hgetex_since_8_4(args)
+    if server.server.product == "redis" and args[2].upper() in _UNITS_MS:
+        _ends_at(server, args[2].upper(), args[3], "hgetex")
+    is_redis, word, amount, at = server.server.product == "redis", args[2].upper(), b"", 2
+    if word == b"PERSIST":
+        at = 3
+    elif word in _UNITS_MS:
+        amount, at = args[3], 4
+    if at + 2 >= len(args) or args[at].upper() != b"FIELDS":
+        raise RedisError(
+            "ERR Mandatory argument FIELDS is missing or not at the right position" if is_redis else SYNTAX
+        )
+    fields = args[at + 2 :]
+    mismatch = "ERR numfields should be greater than 0 and match the provided number of fields"
+    count = integer(
+        args[at + 1], "ERR Number of fields must be a positive integer" if is_redis else NOT_AN_INTEGER
+    )
+    if count < 1:
+        raise RedisError("ERR Number of fields must be a positive integer" if is_redis else mismatch)
+    if count != len(fields):
+        raise RedisError(
+            "ERR The `numfields` parameter must match the number of arguments" if is_redis else mismatch
+        )
+    return (word if at > 2 else b""), amount, fields
+
+
+@command("hgetex", -5, "EX PX EXAT PXAT PERSIST FIELDS", writes=True)
+def _hgetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Read fields, and set or remove when they expire."""
+    keys, key = server.keys, args[1]
+    if server.server.product == "redis":
+        keys.collection(key, Hash)
+    word, amount, fields = _read_of_hgetex(server, args)
+    when_ms = _ends_at(server, word, amount, "hgetex") if amount else None
+    found = keys.collection(key, Hash) or Hash()
+    values, there = [found.get(field) for field in fields], [field for field in fields if field in found]
+    if when_ms is not None and when_ms <= keys.now_ms and not keys.obeys and there:
+        for field in there:
+            _taken(found, field)
+        server.rewritten = [[b"HDEL", key, *there]]
+        server.channels.notify("h", b"hexpired" if server.server.product == "valkey" else b"hdel", key)
+        if keys.tidy(key, found, len(there)):
+            server.channels.notify("g", b"del", key)
+    elif when_ms is not None and there:
+        for field in there:
+            keys.field_ends(key, field, found, when_ms)
+        server.rewritten = [_as_end(key, there, when_ms)]
+        server.channels.notify("h", b"hexpire", key)
+        keys.touch(key)
+    elif word == b"PERSIST" and found.ends.keys() & set(there):
+        for field in there:
+            found.ends.pop(field, None)
+        server.rewritten = [[b"HPERSIST", key, b"FIELDS", b"%d" % len(fields), *fields]]
+        server.channels.notify("h", b"hpersist", key)
+        keys.touch(key)
     return values
 
 
@@ -341,3 +451,43 @@ def _hincrby(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     server.keys.touch(args[1])
     server.channels.notify("h", b"hincrby", args[1])
     return total
+
+
+@command("hincrbyfloat", 4, writes=True)
+def _hincrbyfloat(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    key, field = args[1], args[2]
+    number(args[3], NOT_A_FLOAT)
+    found = server.keys.collection(key, Hash) or Hash()
+    old = found.get(field, b"0")
+    number(old, "ERR hash value is not a float")
+    value = sum_text(old, args[3], "ERR increment would produce NaN or Infinity")
+    ends_ms = found.ends.get(field)
+    server.keys.made(key, Hash)[field] = value
+    server.keys.touch(key)
+    server.channels.notify("h", b"hincrbyfloat", key)
+    server.rewritten = [[b"HSET", key, field, value]]
+    if ends_ms is not None:
+        server.rewritten.append(_as_end(key, [field], ends_ms))
+    return value
+
+
+def _pairs(server: RedisModel, key: bytes) -> list[tuple[bytes, bytes]]:
+    """The fields of a hash and their values. Raises ``RedisError``."""
+    return list((server.keys.collection(key, Hash) or Hash()).items())
+
+
+@command("hscan", -3, "MATCH COUNT NOVALUES")
+def _hscan(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    flag = b"NOVALUES" if since(server.server, redis=(7, 4), valkey=(8, 0)) else b""
+    chosen, names_only = scanned(server, args, lambda: _pairs(server, args[1]), flag)
+    return [b"0", [part for name, value in chosen for part in ((name,) if names_only else (name, value))]]
+
+
+@command("hrandfield", -2, "WITHVALUES")
+def _hrandfield(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    chosen, with_values = drawn(server, args, lambda: _pairs(server, args[1]), b"WITHVALUES")
+    if len(args) == 2:
+        return chosen[0][0] if chosen else None
+    if with_values and session.resp3:
+        return [list(pair) for pair in chosen]
+    return [part for name, value in chosen for part in ((name, value) if with_values else (name,))]

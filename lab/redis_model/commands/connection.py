@@ -211,6 +211,27 @@ def _type_of(server: RedisModel, session: Session) -> str:
     return "pubsub" if session.channels or session.patterns else "normal"
 
 
+@subcommand("client", "no-touch", 3, "ON OFF", in_scripts=False)
+@subcommand("client", "no-evict", 3, "ON OFF", in_scripts=False)
+def _on_or_off(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Nothing follows of them but where keys are evicted by how long they were not used."""
+    if args[2].upper() not in (b"ON", b"OFF"):
+        raise RedisError(SYNTAX)
+    if args[1].upper() == b"NO-TOUCH" and server.limits.policy.endswith("lru"):
+        server.miss(f"CLIENT NO-TOUCH on a server that evicts by {server.limits.policy}")
+    return OK
+
+
+@subcommand("client", "unblock", -3, "TIMEOUT ERROR", in_scripts=False)
+def _unblock(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """End the waiting of another connection, as if its time was over or with an error."""
+    reason = args[3].upper() if len(args) == 4 else b"TIMEOUT"
+    if len(args) > 4 or reason not in (b"TIMEOUT", b"ERROR"):
+        raise RedisError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+    waiting = server.sessions.get(integer(args[2]))
+    return int(waiting is not None and server.blocking.unblock(waiting, by_error=reason == b"ERROR"))
+
+
 @command("monitor", 1, in_scripts=False, shown=False)
 def _monitor(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if session.queue is not None:

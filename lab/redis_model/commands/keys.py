@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from lab.redis_model.arguments import SYNTAX, integer
-from lab.redis_model.keyspace import TYPE_NAMES
+from lab.redis_model.keyspace import TYPE_NAMES, copied
 from lab.redis_model.patterns import matches
 from lab.redis_model.registry import command, subcommand
 from lab.redis_model.reply import OK, RedisError, Reply, Status
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from lab.redis_model.session import Session
 
 NO_KEY = "ERR no such key"
+T = TypeVar("T")
+Pairs = list[tuple[bytes, T]]
 
 
 @command("del", -2, writes=True)
@@ -49,7 +52,8 @@ def _keys(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 def _scan(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """Return everything in one step: what a real server may do as well."""
     _cursor(args[1])
-    return [b"0", filtered(args[2:], list(server.keys.visible()), server)]
+    found, _ = _filtered(args[2:], list(server.keys.visible()), server, of_keys=True)
+    return [b"0", found]
 
 
 def _cursor(argument: bytes) -> None:
@@ -57,19 +61,39 @@ def _cursor(argument: bytes) -> None:
         raise RedisError("ERR invalid cursor")
 
 
-def filtered(options: list[bytes], found: list[bytes], server: RedisModel) -> list[bytes]:
-    """Apply MATCH, COUNT and TYPE to keys. Raises ``RedisError``."""
-    if len(options) % 2:
-        raise RedisError(SYNTAX)
-    for word, value in zip(options[::2], options[1::2], strict=True):
-        option = word.upper()
-        if option == b"MATCH":
+def scanned(
+    server: RedisModel, args: list[bytes], read: Callable[[], Pairs[T]], flag: bytes = b""
+) -> tuple[Pairs[T], bool]:
+    """What HSCAN, SSCAN or ZSCAN answers: all that fits, in one step; and whether a flag was given.
+
+    Raises ``RedisError``.
+    """
+    _cursor(args[2])
+    found = read()
+    if server.keys.get(args[1]) is None:
+        return [], False
+    left, flagged = _filtered(args[3:], [name for name, _ in found], server, flag)
+    names = set(left)
+    return [pair for pair in found if pair[0] in names], flagged
+
+
+def _filtered(
+    options: list[bytes], found: list[bytes], server: RedisModel, flag: bytes = b"", *, of_keys: bool = False
+) -> tuple[list[bytes], bool]:
+    """Apply MATCH, COUNT and, to keys, TYPE; tell whether ``flag`` is there. Raises ``RedisError``."""
+    flagged, at = False, 0
+    while at < len(options):
+        option, value = options[at].upper(), options[at + 1] if at + 1 < len(options) else None
+        at += 1 if flag and option == flag else 2
+        if flag and option == flag:
+            flagged = True
+        elif value is not None and option == b"MATCH":
             found = [key for key in found if matches(value, key)]
-        elif option == b"TYPE":
+        elif value is not None and option == b"TYPE" and of_keys:
             found = [key for key in found if TYPE_NAMES[type(server.keys.data[key])] == value.lower()]
-        elif option != b"COUNT" or integer(value) < 1:
+        elif value is None or option != b"COUNT" or integer(value) < 1:
             raise RedisError(SYNTAX)
-    return found
+    return found, flagged
 
 
 @command("dbsize", 1)
@@ -115,6 +139,33 @@ def _renamenx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return 1
 
 
+@command("copy", -3, "DB REPLACE", writes=True)
+def _copy(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    keys, source, target, replaces, at = server.keys, args[1], args[2], False, 3
+    while at < len(args):
+        if args[at].upper() == b"REPLACE":
+            replaces = True
+        elif args[at].upper() == b"DB" and at + 1 < len(args):
+            at += 1
+            if integer(args[at]):
+                server.miss("COPY … DB")
+                raise RedisError("ERR DB index is out of range")
+        else:
+            raise RedisError(SYNTAX)
+        at += 1
+    if source == target:
+        raise RedisError("ERR source and destination objects are the same")
+    value = keys.get(source)
+    if value is None or (keys.get(target) is not None and not replaces):
+        return 0
+    when_ms = keys.expires.get(source)
+    keys.put(target, copied(value))
+    if when_ms is not None:
+        keys.set_expiry(target, when_ms)
+    server.channels.notify("g", b"copy_to", target)
+    return 1
+
+
 def _flush(server: RedisModel, args: list[bytes]) -> Reply:
     if len(args) > 2 or (len(args) == 2 and args[1].upper() not in (b"SYNC", b"ASYNC")):
         raise RedisError(SYNTAX)
@@ -155,3 +206,14 @@ def _encoding(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 @subcommand("object", "refcount", 3)
 def _refcount(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return None if server.keys.get(args[2]) is None else 1
+
+
+@subcommand("object", "freq", 3)
+def _freq(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Counted by the policies `lfu` only, which are not simulated."""
+    if server.keys.get(args[2]) is None:
+        return None
+    raise RedisError(
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when "
+        "switching between policies at runtime LRU and LFU data will take some time to adjust."
+    )

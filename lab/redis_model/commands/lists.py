@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lab.redis_model.arguments import SYNTAX, integer, number
-from lab.redis_model.blocking import Wait
+from lab.redis_model.arguments import SYNTAX, integer
+from lab.redis_model.blocking import await_keys, seconds_as_ms
 from lab.redis_model.keyspace import List
 from lab.redis_model.registry import command, wrong_count
-from lab.redis_model.reply import NO_REPLY, NULL_ARRAY, OK, RedisError, Reply
+from lab.redis_model.reply import NULL_ARRAY, OK, RedisError, Reply
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
     from lab.redis_model.session import Session
 
 NOT_POSITIVE = "ERR value is out of range, must be positive"
+TOO_FEW_KEYS = "ERR numkeys should be greater than 0"
+NO_COUNT = "ERR count should be greater than 0"
+NO_RANK = (
+    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to "
+    "start from the end of the list"
+)
 
 
 def _push(server: RedisModel, args: list[bytes], *, left: bool, only_if_there: bool = False) -> Reply:
@@ -28,7 +34,6 @@ def _push(server: RedisModel, args: list[bytes], *, left: bool, only_if_there: b
     else:
         found.extend(args[2:])
     server.keys.touch(key, len(args) - 2)
-    server.blocking.signal(key)
     server.channels.notify("l", b"lpush" if left else b"rpush", key)
     return len(found)
 
@@ -95,38 +100,17 @@ def _rpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 
 
 def _blocking_pop(server: RedisModel, session: Session, args: list[bytes], *, left: bool) -> Reply:
-    timeout_s = number(args[-1], "ERR timeout is not a float or out of range")
-    if timeout_s < 0:
-        raise RedisError("ERR timeout is negative")
-    awaited, pop = args[1:-1], b"LPOP" if left else b"RPOP"
+    timeout_ms, pop = seconds_as_ms(args[-1]), b"LPOP" if left else b"RPOP"
 
     def attempt(keys: Sequence[bytes]) -> Reply:
-        for each in keys:
-            taken = _taken(server, each, left=left)
+        for key in keys:
+            taken = _taken(server, key, left=left)
             if taken:
-                server.rewritten = [[pop, each]]
-                return [each, taken[0]]
+                server.rewritten = [[pop, key]]
+                return [key, taken[0]]
         return None
 
-    def served(key: bytes | None) -> Reply:
-        if key is None:
-            return None
-        try:
-            reply = attempt((key,))
-        except RedisError:
-            return None
-        if reply is not None:
-            server.propagate([pop, key])
-        return reply
-
-    reply = attempt(awaited)
-    if reply is not None:
-        return reply
-    if session.queue is not None or not session.can_block:
-        return NULL_ARRAY
-    deadline_ms = server.keys.now_ms + int(timeout_s * 1000) if timeout_s else None
-    server.blocking.add(session, Wait(awaited, served, deadline_ms, lambda: NULL_ARRAY))
-    return NO_REPLY
+    return await_keys(server, session, args[1:-1], List, timeout_ms, attempt)
 
 
 @command("blpop", -3, writes=True, in_scripts=False)
@@ -151,17 +135,121 @@ def _move(server: RedisModel, source: bytes, target: bytes, *, from_left: bool, 
     return moved
 
 
+def ends(words: list[bytes]) -> list[bool]:
+    """Read LEFT and RIGHT: whether each is the left one. Raises ``RedisError``."""
+    names = [word.upper() for word in words]
+    if not set(names) <= {b"LEFT", b"RIGHT"}:
+        raise RedisError(SYNTAX)
+    return [name == b"LEFT" for name in names]
+
+
 @command("lmove", 5, "LEFT RIGHT", writes=True)
 def _lmove(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    ends = [word.upper() for word in args[3:]]
-    if not set(ends) <= {b"LEFT", b"RIGHT"}:
-        raise RedisError(SYNTAX)
-    return _move(server, args[1], args[2], from_left=ends[0] == b"LEFT", to_left=ends[1] == b"LEFT")
+    from_left, to_left = ends(args[3:])
+    return _move(server, args[1], args[2], from_left=from_left, to_left=to_left)
 
 
 @command("rpoplpush", 3, writes=True)
 def _rpoplpush(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _move(server, args[1], args[2], from_left=False, to_left=True)
+
+
+def _blocking_move(server: RedisModel, session: Session, args: list[bytes], as_sent: list[bytes]) -> Reply:
+    """BLMOVE or BRPOPLPUSH, which is ``as_sent`` for files and replicas."""
+    from_left, to_left = ends(as_sent[3:]) if len(as_sent) > 3 else (False, True)
+    timeout_ms = seconds_as_ms(args[-1])
+
+    def attempt(keys: Sequence[bytes]) -> Reply:
+        moved = _move(server, args[1], args[2], from_left=from_left, to_left=to_left)
+        server.rewritten = [as_sent]
+        return moved
+
+    return await_keys(server, session, args[1:2], List, timeout_ms, attempt, without_waiting=None)
+
+
+@command("blmove", 6, "LEFT RIGHT", writes=True, in_scripts=False)
+def _blmove(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _blocking_move(server, session, args, [b"LMOVE", *args[1:5]])
+
+
+@command("brpoplpush", 4, writes=True, in_scripts=False)
+def _brpoplpush(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _blocking_move(server, session, args, [b"RPOPLPUSH", *args[1:3]])
+
+
+def of_several(args: list[bytes], words: tuple[bytes, bytes]) -> tuple[list[bytes], bytes, int]:
+    """Read ``count key … WORD [COUNT n]``: keys, the word, and n. Raises ``RedisError``."""
+    count = integer(args[0], TOO_FEW_KEYS)
+    if count < 1:
+        raise RedisError(TOO_FEW_KEYS)
+    keys, rest = args[1 : 1 + count], args[1 + count :]
+    if not rest or rest[0].upper() not in words:
+        raise RedisError(SYNTAX)
+    if len(rest) == 1:
+        return keys, rest[0].upper(), 1
+    if len(rest) != 3 or rest[1].upper() != b"COUNT":
+        raise RedisError(SYNTAX)
+    limit = integer(rest[2], NO_COUNT)
+    if limit < 1:
+        raise RedisError(NO_COUNT)
+    return keys, rest[0].upper(), limit
+
+
+def _pop_of_several(
+    server: RedisModel, session: Session, args: list[bytes], timeout_ms: int | None = None
+) -> Reply:
+    """Take from the first list that is there; wait for one if there is a time-out."""
+    keys, end, limit = of_several(args, (b"LEFT", b"RIGHT"))
+
+    def attempt(among: Sequence[bytes]) -> Reply:
+        for key in among:
+            taken = _taken(server, key, limit, left=end == b"LEFT")
+            if taken:
+                server.rewritten = [[b"LPOP" if end == b"LEFT" else b"RPOP", key, b"%d" % len(taken)]]
+                return [key, taken]
+        return None
+
+    if timeout_ms is None:
+        reply = attempt(keys)
+        return NULL_ARRAY if reply is None else reply
+    return await_keys(server, session, keys, List, timeout_ms, attempt)
+
+
+@command("lmpop", -4, "LEFT RIGHT COUNT", writes=True)
+def _lmpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _pop_of_several(server, session, args[1:])
+
+
+@command("blmpop", -5, "LEFT RIGHT COUNT", writes=True, in_scripts=False)
+def _blmpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _pop_of_several(server, session, args[2:], seconds_as_ms(args[1]))
+
+
+@command("lpos", -3, "RANK COUNT MAXLEN")
+def _lpos(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Where an element lies: the index of the first, or of so many; from the end with a negative rank."""
+    rank, count, longest = 1, None, 0
+    for at in range(3, len(args), 2):
+        word = args[at].upper()
+        if word not in (b"RANK", b"COUNT", b"MAXLEN") or at + 1 == len(args):
+            raise RedisError(SYNTAX)
+        value = integer(args[at + 1])
+        if word == b"RANK":
+            rank = value
+            if not rank:
+                raise RedisError(NO_RANK)
+        elif value < 0:
+            raise RedisError(f"ERR {word.decode()} can't be negative")
+        elif word == b"COUNT":
+            count = value
+        else:
+            longest = value
+    found = server.keys.collection(args[1], List) or List()
+    order = range(len(found)) if rank > 0 else range(len(found) - 1, -1, -1)
+    equal = [at for at in (order[:longest] if longest else order) if found[at] == args[2]][abs(rank) - 1 :]
+    if count is None:
+        return equal[0] if equal else None
+    return list(equal[:count] if count else equal)
 
 
 @command("llen", 2)

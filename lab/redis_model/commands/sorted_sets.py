@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.redis_model.arguments import NOT_AN_INTEGER, SYNTAX, integer, number
+from lab.redis_model.blocking import await_keys, seconds_as_ms
+from lab.redis_model.commands.keys import scanned
+from lab.redis_model.commands.lists import of_several
+from lab.redis_model.commands.sets import drawn, limit_in
 from lab.redis_model.keyspace import WRONG_TYPE, Set, SortedSet
 from lab.redis_model.numbers import score_text, writes_short_floats
 from lab.redis_model.registry import command, wrong_count
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from lab.redis_model.session import Session
 
 NOT_A_RANGE: Final = "ERR min or max is not a float"
+NOT_A_LEXICAL_RANGE: Final = "ERR min or max not valid string range item"
 NOT_POSITIVE: Final = "ERR value is out of range, must be positive"
 _ADDING: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
 Pairs = list[tuple[bytes, float]]
@@ -86,7 +92,6 @@ def _add(server: RedisModel, key: bytes, pairs: list[bytes], wanted: set[bytes])
     changed = sum(what == "changed" for what, _ in came)
     if added or changed:
         server.keys.touch(key, added + changed)
-        server.blocking.signal(key)
         server.channels.notify("z", b"zincr" if b"INCR" in wanted else b"zadd", key)
     if b"INCR" in wanted:
         return _score(server, came[0][1]) if came[0][0] else None
@@ -152,6 +157,20 @@ def _bounds(least: bytes, most: bytes) -> Callable[[float], bool]:
     )
 
 
+def _lexical_bounds(least: bytes, most: bytes) -> Callable[[bytes], bool]:
+    """Read ``min max``, each ``[name``, ``(name``, ``-`` or ``+``. Raises ``RedisError``."""
+    if not all(bound in (b"-", b"+") or bound[:1] in (b"[", b"(") for bound in (least, most)):
+        raise RedisError(NOT_A_LEXICAL_RANGE)
+
+    def lies(member: bytes) -> bool:
+        if least == b"+" or most == b"-":
+            return False
+        above = least == b"-" or member > least[1:] or (member == least[1:] and least[:1] == b"[")
+        return above and (most == b"+" or member < most[1:] or (member == most[1:] and most[:1] == b"["))
+
+    return lies
+
+
 def _between(pairs: Pairs, start: int, stop: int) -> Pairs:
     """What lies between two ranks, both included, counted from the end if negative."""
     first = max(start + len(pairs), 0) if start < 0 else start
@@ -159,68 +178,128 @@ def _between(pairs: Pairs, start: int, stop: int) -> Pairs:
     return pairs[first : last + 1] if last >= first else []
 
 
-def _range(
+def _selected(
     server: RedisModel,
-    session: Session,
     args: list[bytes],
     *,
-    by_score: bool | None = None,
+    by: bytes | None = None,
     reverse: bool | None = None,
-) -> Reply:
-    """``key first last`` and options; what is not said here may be said by these. Raises ``RedisError``."""
+    stores: bool = False,
+) -> tuple[Pairs, bool]:
+    """Read ``key first last`` and options: what they select, and whether scores are wanted.
+
+    ``by`` (RANK, BYSCORE, BYLEX) and ``reverse`` are said by the command; None: by options.
+    Raises ``RedisError``.
+    """
     with_scores, limit, at = False, None, 4
-    said_by_score, said_reverse = bool(by_score), bool(reverse)
+    said_by, said_reverse = by or b"RANK", bool(reverse)
     while at < len(args):
         word = args[at].upper()
-        if word == b"WITHSCORES":
+        if word == b"WITHSCORES" and not stores:
             with_scores = True
         elif word == b"LIMIT" and at + 2 < len(args):
             limit = integer(args[at + 1]), integer(args[at + 2])
             at += 2
         elif word == b"REV" and reverse is None:
             said_reverse = True
-        elif word == b"BYSCORE" and by_score is None:
-            said_by_score = True
+        elif word in (b"BYSCORE", b"BYLEX") and by is None:
+            said_by = word
         else:
             raise RedisError(SYNTAX)
         at += 1
-    if limit is not None and limit[1] != -1 and not said_by_score:
+    if limit is not None and limit[1] != -1 and said_by == b"RANK":
         raise RedisError(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
         )
-    if not said_by_score:
+    if with_scores and said_by == b"BYLEX":
+        raise RedisError("ERR syntax error, WITHSCORES not supported in combination with BYLEX")
+    if said_by == b"RANK":
         start, stop = integer(args[2]), integer(args[3])
         pairs = _ordered(_found(server, args[1]))
-        chosen = _between(pairs[::-1] if said_reverse else pairs, start, stop)
-        return _shown(server, session, chosen, with_scores=with_scores)
-    lies = _bounds(*(args[3:1:-1] if said_reverse else args[2:4]))
-    chosen = [pair for pair in _ordered(_found(server, args[1])) if lies(pair[1])]
+        return _between(pairs[::-1] if said_reverse else pairs, start, stop), with_scores
+    bounds = args[3:1:-1] if said_reverse else args[2:4]
+    if said_by == b"BYSCORE":
+        in_scores = _bounds(*bounds)
+        chosen = [pair for pair in _ordered(_found(server, args[1])) if in_scores(pair[1])]
+    else:
+        in_names = _lexical_bounds(*bounds)
+        chosen = [pair for pair in _ordered(_found(server, args[1])) if in_names(pair[0])]
     if said_reverse:
         chosen.reverse()
     if limit is not None:
         skipped, count = limit
         chosen = [] if skipped < 0 else chosen[skipped:] if count < 0 else chosen[skipped : skipped + count]
+    return chosen, with_scores
+
+
+def _range(server: RedisModel, session: Session, args: list[bytes], **said: Any) -> Reply:
+    chosen, with_scores = _selected(server, args, **said)
     return _shown(server, session, chosen, with_scores=with_scores)
 
 
-@command("zrange", -4, "BYSCORE REV LIMIT WITHSCORES")
+@command("zrange", -4, "BYSCORE BYLEX REV LIMIT WITHSCORES")
 def _zrange(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _range(server, session, args)
 
 
 @command("zrevrange", -4, "WITHSCORES")
 def _zrevrange(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return _range(server, session, args, by_score=False, reverse=True)
+    return _range(server, session, args, by=b"RANK", reverse=True)
 
 
 @command("zrangebyscore", -4, "LIMIT WITHSCORES")
 def _zrangebyscore(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return _range(server, session, args, by_score=True, reverse=False)
+    return _range(server, session, args, by=b"BYSCORE", reverse=False)
 
 
 @command("zrevrangebyscore", -4, "LIMIT WITHSCORES")
 def _zrevrangebyscore(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return _range(server, session, args, by_score=True, reverse=True)
+    return _range(server, session, args, by=b"BYSCORE", reverse=True)
+
+
+@command("zrangebylex", -4, "LIMIT")
+def _zrangebylex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _range(server, session, args, by=b"BYLEX", reverse=False)
+
+
+@command("zrevrangebylex", -4, "LIMIT")
+def _zrevrangebylex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _range(server, session, args, by=b"BYLEX", reverse=True)
+
+
+@command("zrangestore", -5, "BYSCORE BYLEX REV LIMIT", writes=True)
+def _zrangestore(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    chosen, _ = _selected(server, args[1:], stores=True)
+    return _store(server, args[1], SortedSet(chosen), b"zrangestore")
+
+
+def _store(server: RedisModel, key: bytes, made: SortedSet, event: bytes) -> int:
+    """Put a sorted set under a key, or nothing if it is empty; return how many members it has."""
+    if made:
+        server.keys.put(key, made)
+        server.channels.notify("z", event, key)
+    elif server.keys.delete(key):
+        server.channels.notify("g", b"del", key)
+    return len(made)
+
+
+@command("zlexcount", 4)
+def _zlexcount(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    lies = _lexical_bounds(args[2], args[3])
+    return sum(map(lies, _found(server, args[1])))
+
+
+@command("zremrangebylex", 4, writes=True)
+def _zremrangebylex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    lies = _lexical_bounds(args[2], args[3])
+    found = _found(server, args[1])
+    return _remove(server, args[1], found, [member for member in found if lies(member)], b"zremrangebylex")
+
+
+@command("zscan", -3, "MATCH COUNT")
+def _zscan(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    chosen, _ = scanned(server, args, lambda: _ordered(_found(server, args[1])))
+    return [b"0", [bytes(part) for member, score in chosen for part in (member, _score(server, score))]]
 
 
 @command("zcount", 4)
@@ -269,6 +348,14 @@ def _zrevrank(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _rank(server, args, "zrevrank", reverse=True)
 
 
+def _taken(server: RedisModel, key: bytes, count: int, *, least: bool) -> Pairs:
+    """Take members from one end. Raises ``RedisError``."""
+    found = _found(server, key)
+    chosen = _ordered(found)[:: 1 if least else -1][:count]
+    _remove(server, key, found, [member for member, _ in chosen], b"zpopmin" if least else b"zpopmax")
+    return chosen
+
+
 def _pop(server: RedisModel, session: Session, args: list[bytes], *, least: bool) -> Reply:
     if len(args) > 3:
         raise RedisError(SYNTAX)
@@ -276,10 +363,7 @@ def _pop(server: RedisModel, session: Session, args: list[bytes], *, least: bool
     count = integer(args[2], complaint) if len(args) == 3 else 1
     if count < 0 and not server.is_before_7:
         raise RedisError(NOT_POSITIVE)
-    found = _found(server, args[1])
-    pairs = _ordered(found)
-    chosen = (pairs if least else pairs[::-1])[: max(count, 0)]
-    _remove(server, args[1], found, [member for member, _ in chosen], b"zpopmin" if least else b"zpopmax")
+    chosen = _taken(server, args[1], max(count, 0), least=least)
     reply = _shown(server, session, chosen, with_scores=True)
     if session.resp3 and len(args) == 2 and chosen:
         return reply[0]  # type: ignore[index]
@@ -296,6 +380,57 @@ def _zpopmax(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _pop(server, session, args, least=False)
 
 
+def _blocking_pop(server: RedisModel, session: Session, args: list[bytes], *, least: bool) -> Reply:
+    def attempt(keys: Sequence[bytes]) -> Reply:
+        for key in keys:
+            for member, score in _taken(server, key, 1, least=least):
+                server.rewritten = [[b"ZPOPMIN" if least else b"ZPOPMAX", key]]
+                return [key, member, _score(server, score)]
+        return None
+
+    return await_keys(server, session, args[1:-1], SortedSet, seconds_as_ms(args[-1]), attempt)
+
+
+@command("bzpopmin", -3, writes=True, in_scripts=False)
+def _bzpopmin(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _blocking_pop(server, session, args, least=True)
+
+
+@command("bzpopmax", -3, writes=True, in_scripts=False)
+def _bzpopmax(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _blocking_pop(server, session, args, least=False)
+
+
+def _pop_of_several(
+    server: RedisModel, session: Session, args: list[bytes], timeout_ms: int | None = None
+) -> Reply:
+    """Take from the first sorted set that is there; wait for one if there is a time-out."""
+    keys, end, limit = of_several(args, (b"MIN", b"MAX"))
+
+    def attempt(among: Sequence[bytes]) -> Reply:
+        for key in among:
+            taken = _taken(server, key, limit, least=end == b"MIN")
+            if taken:
+                server.rewritten = [[b"ZPOP" + end, key, b"%d" % len(taken)]]
+                return [key, [[member, _score(server, score)] for member, score in taken]]
+        return None
+
+    if timeout_ms is None:
+        reply = attempt(keys)
+        return NULL_ARRAY if reply is None else reply
+    return await_keys(server, session, keys, SortedSet, timeout_ms, attempt)
+
+
+@command("zmpop", -4, "MIN MAX COUNT", writes=True)
+def _zmpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _pop_of_several(server, session, args[1:])
+
+
+@command("bzmpop", -5, "MIN MAX COUNT", writes=True, in_scripts=False)
+def _bzmpop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _pop_of_several(server, session, args[2:], seconds_as_ms(args[1]))
+
+
 _TOGETHER: Final[dict[bytes, Callable[[float, float], float]]] = {
     b"SUM": lambda one, other: 0.0 if math.isnan(one + other) else one + other,
     b"MIN": min,
@@ -303,52 +438,85 @@ _TOGETHER: Final[dict[bytes, Callable[[float, float], float]]] = {
 }
 
 
-def _combine(server: RedisModel, args: list[bytes], name: str, *, all_of: bool) -> Reply:
-    """``destination count key … [WEIGHTS …] [AGGREGATE …]``, of sets as well. Raises ``RedisError``."""
-    count = integer(args[2])
-    if count < 1:
+def _sources(server: RedisModel, count: bytes, keys: list[bytes], name: str) -> list[dict[bytes, float]]:
+    """The sorted sets that are combined, sets as well: their members count 1. Raises ``RedisError``."""
+    wanted = integer(count)
+    if wanted < 1:
         raise RedisError(f"ERR at least 1 input key is needed for {server.named(name)}")
-    if count > len(args) - 3:
+    if wanted > len(keys):
         raise RedisError(SYNTAX)
     sources: list[dict[bytes, float]] = []
-    for key in args[3 : 3 + count]:
+    for key in keys[:wanted]:
         value = server.keys.get(key)
         if value is not None and not isinstance(value, Set | SortedSet):
             raise RedisError(WRONG_TYPE)
         sources.append(dict(value) if isinstance(value, SortedSet) else dict.fromkeys(value or (), 1.0))
-    weights, together, at = [1.0] * count, _TOGETHER[b"SUM"], 3 + count
+    return sources
+
+
+def _combined(
+    server: RedisModel, args: list[bytes], name: str, how: str, *, stores: bool
+) -> tuple[SortedSet, bool]:
+    """Combine what ``count key … options`` says, and whether scores are wanted. Raises ``RedisError``."""
+    sources = _sources(server, args[0], args[1:], name)
+    count, with_scores = len(sources), False
+    weights, together, at = [1.0] * count, _TOGETHER[b"SUM"], 1 + count
     while at < len(args):
         word, left = args[at].upper(), len(args) - at - 1
-        if word == b"WEIGHTS" and left >= count:
+        if word == b"WEIGHTS" and left >= count and how != "diff":
             given = args[at + 1 : at + 1 + count]
             weights = [number(each, "ERR weight value is not a float") for each in given]
             at += 1 + count
-        elif word == b"AGGREGATE" and left >= 1 and args[at + 1].upper() in _TOGETHER:
+        elif word == b"AGGREGATE" and left >= 1 and args[at + 1].upper() in _TOGETHER and how != "diff":
             together = _TOGETHER[args[at + 1].upper()]
             at += 2
+        elif word == b"WITHSCORES" and not stores:
+            with_scores = True
+            at += 1
         else:
             raise RedisError(SYNTAX)
     made = SortedSet()
+    if how == "diff":
+        others = sources[1:]
+        kept = (pair for pair in sources[0].items() if not any(pair[0] in other for other in others))
+        return SortedSet(kept), with_scores
     for source, weight in zip(sources, weights, strict=True):
         for member, score in source.items():
-            if all_of and not all(member in other for other in sources):
+            if how == "inter" and not all(member in other for other in sources):
                 continue
             weighted = 0.0 if math.isnan(weight * score) else weight * score
             made[member] = together(made[member], weighted) if member in made else weighted
-    if made:
-        server.keys.put(args[1], made)
-        server.blocking.signal(args[1])
-        server.channels.notify("z", name.encode(), args[1])
-    elif server.keys.delete(args[1]):
-        server.channels.notify("g", b"del", args[1])
-    return len(made)
+    return made, with_scores
 
 
-@command("zinterstore", -4, "WEIGHTS AGGREGATE SUM MIN MAX", writes=True)
-def _zinterstore(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return _combine(server, args, "zinterstore", all_of=True)
+def _combine(server: RedisModel, session: Session, args: list[bytes], *, how: str) -> Reply:
+    made, with_scores = _combined(server, args[1:], f"z{how}", how, stores=False)
+    return _shown(server, session, _ordered(made), with_scores=with_scores)
 
 
-@command("zunionstore", -4, "WEIGHTS AGGREGATE SUM MIN MAX", writes=True)
-def _zunionstore(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return _combine(server, args, "zunionstore", all_of=False)
+def _combine_into(server: RedisModel, session: Session, args: list[bytes], *, how: str) -> Reply:
+    name = f"z{how}store"
+    made, _ = _combined(server, args[2:], name, how, stores=True)
+    return _store(server, args[1], made, name.encode())
+
+
+for _how in ("inter", "union", "diff"):
+    _words = "" if _how == "diff" else "WEIGHTS AGGREGATE SUM MIN MAX"
+    command(f"z{_how}", -3, f"{_words} WITHSCORES")(functools.partial(_combine, how=_how))
+    command(f"z{_how}store", -4, _words, writes=True)(functools.partial(_combine_into, how=_how))
+
+
+@command("zintercard", -3, "LIMIT")
+def _zintercard(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    sources = _sources(server, args[1], args[2:], "zintercard")
+    limit = limit_in(args[2 + len(sources) :])
+    common = sum(all(member in source for source in sources) for member in sources[0])
+    return min(common, limit) if limit else common
+
+
+@command("zrandmember", -2, "WITHSCORES")
+def _zrandmember(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    chosen, with_scores = drawn(server, args, lambda: _ordered(_found(server, args[1])), b"WITHSCORES")
+    if len(args) == 2:
+        return chosen[0][0] if chosen else None
+    return _shown(server, session, list(chosen), with_scores=with_scores)

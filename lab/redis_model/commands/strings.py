@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 import xxhash
@@ -18,6 +17,7 @@ from lab.redis_model.arguments import (
     integer,
     number,
 )
+from lab.redis_model.numbers import sum_text
 from lab.redis_model.registry import command, wrong_count
 from lab.redis_model.reply import OK, RedisError, Reply
 
@@ -34,6 +34,9 @@ _TIMES: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
 _COMPARED: Final = frozenset({b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"})
 _EXISTENCE: Final = frozenset({b"NX", b"XX"})
 _DIGEST_LENGTH: Final = 16
+BYTES_MAX: Final = 1 << 20
+"""A longer string is not written in part: each change makes a whole one here."""
+REAL_BYTES_MAX: Final = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +350,44 @@ def _strlen(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return len(server.keys.string(args[1]) or b"")
 
 
+@command("getrange", 4)
+@command("substr", 4)
+def _getrange(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """What lies between two places, both included, counted from the end if negative."""
+    start, stop = integer(args[2]), integer(args[3])
+    value = server.keys.string(args[1]) or b""
+    if start < 0 and stop < 0 and start > stop:
+        return b""
+    first = max(start + len(value), 0) if start < 0 else start
+    last = max(stop + len(value), 0) if stop < 0 else stop
+    return value[first : last + 1]
+
+
+@command("setrange", 4, writes=True)
+def _setrange(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    key, at, part = args[1], integer(args[2]), args[3]
+    if at < 0:
+        raise RedisError("ERR offset is out of range")
+    old = server.keys.string(key) or b""
+    if not part:
+        return len(old)
+    if at + len(part) > BYTES_MAX:
+        raise too_long(server, at + len(part), "SETRANGE")
+    value = old.ljust(at, b"\0")[:at] + part + old[at + len(part) :]
+    server.keys.replace(key, value)
+    server.channels.notify("$", b"setrange", key)
+    return len(value)
+
+
+def too_long(server: RedisModel, size: int, what: str) -> RedisError:
+    """What is said about a string of so many bytes: no server keeps it, or it is not simulated."""
+    if size > REAL_BYTES_MAX:
+        return RedisError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+    what = f"{what} in a string of more than {BYTES_MAX} bytes"
+    server.miss(what)
+    return RedisError(f"ERR {what} is not simulated; real servers have it")
+
+
 def _add(server: RedisModel, key: bytes, by: int, complaint: str = OVERFLOW) -> int:
     """Count up, in 64 bits. Raises ``RedisError``."""
     old = server.keys.string(key)
@@ -387,11 +428,7 @@ def _incrbyfloat(server: RedisModel, session: Session, args: list[bytes]) -> Rep
     old = keys.string(key)
     for given in (b"0" if old is None else old, args[2]):
         number(given, NOT_A_FLOAT)
-    total = Decimal((old or b"0").decode()) + Decimal(args[2].decode())
-    if not total.is_finite():
-        raise RedisError("ERR increment would produce NaN or Infinity")
-    text = f"{total:.17f}".rstrip("0").rstrip(".")
-    value = (text if text != "-0" else "0").encode()
+    value = sum_text(old or b"0", args[2], "ERR increment would produce NaN or Infinity")
     keys.replace(key, value)
     server.channels.notify("$", b"incrbyfloat", key)
     server.rewritten = [[b"SET", key, value, b"KEEPTTL"]]

@@ -308,13 +308,13 @@ class OfLibrary(Single):
             raise LeaseLost(str(error)) from error
 
 
-class InAStream(Single):
-    """Keeps tokens in a stream, which simulated nodes do not have."""
+class InAHyperLogLog(Single):
+    """Counts tokens in a HyperLogLog, which simulated nodes do not have."""
 
-    name: ClassVar[str] = "in-a-stream"
+    name: ClassVar[str] = "in-a-hyperloglog"
 
     async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
-        return bool(await self._call("XADD", key, "*", "token", token))
+        return bool(await self._call("PFADD", key, token))
 
 
 class BreaksOffOnAll(Redlock):
