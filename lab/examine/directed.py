@@ -16,6 +16,7 @@ from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
+from lab.faults.fill_memory import FillMemory
 from lab.faults.hold import Hold
 from lab.scenario.steps import Acquire, Check, Extend, Read, Release, Write
 from lab.scenario.tracks import Timed
@@ -137,8 +138,10 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
     """An extension finds no majority while the lease is good.
 
     A minority of the nodes is away when Alice takes the lock, and comes back without her key. One more goes
-    before she extends, and comes back after that. Bob insists then: he is granted the lock where her keys
-    were deleted, and, where she was told that her lease was extended, when its first term is over.
+    before she extends, and comes back after that. Or the memory of a majority is full while she extends: these
+    nodes answer, so this reaches a library that waits for all of them, too, and they delete what they are
+    told to. Bob insists then: he is granted the lock where her keys were deleted, and, where she was told that
+    her lease was extended, when its first term is over.
     """
     ttl_ns, names = setting.ttl_ns, setting.names
     some = (len(names) - 1) // 2
@@ -167,6 +170,8 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
         (first, at_start(), on(ALICE, "granted", after_ns=THINKS_NS // 4)),
         (second, on(ALICE, "granted", after_ns=THINKS_NS // 2), over),
     )
+    full = timed_fault(FillMemory, on(ALICE, "extend invoke"), nodes=names[some:])
+    yield hurt(_told(setting, tracks), full.model_copy(update={"until": over}))
     for down in (True, False):
         yield hurt(
             _told(setting, tracks),
