@@ -179,6 +179,30 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
         )
 
 
+def overtaken(setting: Setting) -> Iterator[Trial]:
+    """A minority gets slow for Alice as she gives back the lock and takes it again; then another node dies.
+
+    What she sends to it last may arrive first, on a connection that is made already: her last release before
+    what took the lock. In a second round she looks at the lock between the two, which needs a connection, too.
+    """
+    ttl_ns, names = setting.ttl_ns, setting.names
+    slow, part_ns = names[len(names) - (len(names) - 1) // 2 :], ttl_ns // 10
+    for looks in (False, True):
+        for by_ns in (ttl_ns // 12, ttl_ns // 40):
+            last = _write(3 * by_ns) if looks else []
+            hers = [
+                *(action(Acquire), action(Release, after(part_ns))),
+                *(action(Acquire, after(part_ns)), action(Release, after(part_ns))),
+                *(action(Acquire), *last, action(Release, None if looks else after(3 * by_ns))),
+            ]
+            asks = on(ALICE, "release returns", 3, after_ns=8 * by_ns)
+            his = [action(Acquire, asks, insist_ns=2 * ttl_ns), action(Release)]
+            down = timed_fault(Crash, on(BOB, "acquire invoke"), nodes=names[:1])
+            for event, nth in (("release invoke", 2), ("acquire invoke", 3), ("granted", 3)):
+                gets_slow = timed_fault(Delay, on(ALICE, event, nth), ALICE, slow, by_ns)
+                yield hurt(_told(setting, {ALICE: hers, BOB: his}), gets_slow, down)
+
+
 def until_its_end(setting: Setting, *faults: Timed) -> Trial:
     """Alice lets her lease run out, and Bob insists from shortly before its end on, without a longer break.
 

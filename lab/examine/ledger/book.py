@@ -214,7 +214,8 @@ class Ledger:
         """The call that a command belongs to, if the code that sent it does not tell.
 
         That is the last one of the lease whose token it names, or of the client at all. A token that several
-        leases of the client have had names none of them; nor does one that a new acquire sets again.
+        leases of the client have had names none of them; nor does one that a new acquire sets again. What
+        takes a key is of no release and no check: a library may go on with an acquire in the background.
         """
         last = self._last.get(client)
         named = [
@@ -222,12 +223,15 @@ class Ledger:
             for each in self.leases.values()
             if each.client == client and each.token is not None and each.token in words
         ]
-        if last is None or len(named) != 1 or last.lease is named[0]:
+        if last is None or len(named) != 1:
             return last
-        takes = last.f == "acquire" and last.how == "open" and words[0].upper() in CREATE
-        if takes and named[0].state != "held":
-            return last
-        return next(each for each in reversed(self.calls) if each.lease is named[0])
+        takes = words[0].upper() in CREATE
+        if last.lease is not named[0] and takes and last.f == "acquire" and last.how == "open":
+            if named[0].state != "held":
+                return last
+        of_lease = [each for each in self.calls if each.lease is named[0]]
+        taking = (each for each in reversed(of_lease) if not takes or each.f in ("acquire", "extend"))
+        return next(taking, of_lease[-1])
 
     def nodes_for(self, call: Call) -> frozenset[str]:
         """The nodes that the lock uses for what a call is about: all, or those that any such call asked."""

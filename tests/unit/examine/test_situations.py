@@ -28,7 +28,6 @@ from lab.examine.situations import (
     clocks,
     in_turns,
     outlived,
-    overtaken,
     patient,
     released_late,
     situations,
