@@ -138,10 +138,10 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
     """An extension finds no majority while the lease is good.
 
     A minority of the nodes is away when Alice takes the lock, and comes back without her key. One more goes
-    before she extends, and comes back after that. Or the memory of a majority is full while she extends: these
-    nodes answer, so this reaches a library that waits for all of them, too, and they delete what they are
-    told to. Bob insists then: he is granted the lock where her keys were deleted, and, where she was told that
-    her lease was extended, when its first term is over.
+    before she extends, and comes back after that. Or the memory of a majority is full while she extends:
+    these nodes answer, so this reaches a library that waits for all of them, too, and they delete what they
+    are told to. Bob insists then: he is granted the lock where her keys were deleted, and, where she was told
+    that her lease was extended, when its first term is over.
     """
     ttl_ns, names = setting.ttl_ns, setting.names
     some = (len(names) - 1) // 2
@@ -183,7 +183,8 @@ def overtaken(setting: Setting) -> Iterator[Trial]:
     """A minority gets slow for Alice as she gives back the lock and takes it again; then another node dies.
 
     What she sends to it last may arrive first, on a connection that is made already: her last release before
-    what took the lock. In a second round she looks at the lock between the two, which needs a connection, too.
+    what took the lock. In a second round she looks at the lock between the two, for which a connection is
+    needed, too.
     """
     ttl_ns, names = setting.ttl_ns, setting.names
     slow, part_ns = names[len(names) - (len(names) - 1) // 2 :], ttl_ns // 10

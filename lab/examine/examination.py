@@ -105,8 +105,8 @@ class Examination:
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
         self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
-        """What the directed part has shown and is not looked into yet, and how often clients sent something in
-        each schedule; None: all is looked into at once."""
+        """What the directed part has shown and is not looked into yet, with how often clients sent something
+        in the schedule; None: all is looked into at once."""
         self._shrinks_for_s = math.inf
         """For how long a finding may be made smaller now, beside the half of what is left."""
         self.ttl_step_ns = 1

@@ -302,8 +302,8 @@ def claimed_margin_ns(events: Events) -> int:
 
     A library tells its margin by nothing else: a client that goes by what it is told stops so much earlier.
     One that claims nothing leaves it to its client when to stop: the margin of the references is assumed.
-    A call that asks several times counts its lease from its last try, which is not known here: so what is left
-    of the lease since the call began is at most the margin, and the most that a sort of call left is nearest.
+    A call that asks several times counts its lease from its last try, which is not known here: so what is
+    left of the lease since the call began is at most the margin, and the most that a call left is nearest.
     """
     called_ns: dict[tuple[str, str], int] = {}  # by process: two tasks of a client may call at once
     left_ns: dict[tuple[str, int], int] = {}

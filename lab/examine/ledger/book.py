@@ -226,9 +226,9 @@ class Ledger:
         if last is None or len(named) != 1:
             return last
         takes = words[0].upper() in CREATE
-        if last.lease is not named[0] and takes and last.f == "acquire" and last.how == "open":
-            if named[0].state != "held":
-                return last
+        is_under_way = last.lease is not named[0] and last.f == "acquire" and last.how == "open"
+        if takes and is_under_way and named[0].state != "held":
+            return last
         of_lease = [each for each in self.calls if each.lease is named[0]]
         taking = (each for each in reversed(of_lease) if not takes or each.f in ("acquire", "extend"))
         return next(taking, of_lease[-1])

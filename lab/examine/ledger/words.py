@@ -503,7 +503,8 @@ class _Teller:
         if fact == AFTER_ITS_END and made.call is not None:
             did = listed([DID.get(effect.what, effect.what) for effect in made.effects])
             by = f"the {NOUNS.get(made.call.f, made.call.f)}'s {_said(made).removeprefix('a ')}"
-            return f": {by} {did} it at {self.at(made.time_ns)}", {fact} if _renews(made) else set(), made.sent
+            facts = {fact} if _renews(made) else set()
+            return f": {by} {did} it at {self.at(made.time_ns)}", facts, made.sent
         if sent is None:
             return ": nothing was sent there to take it away", {NOT_SENT}, made.sent
         if last is None:
