@@ -55,7 +55,8 @@ SHRINK_MAX: Final = 400
 RESERVED: Final = 2 * VARIANTS + 20
 """For how many trials time is left when the search ends: the last finding is to be confirmed, too."""
 BREADTH: Final = 2 / 3
-"""After this share of the budget what was seen so far is looked into, also before the directed part ends."""
+"""After this share of what schedules may take, what was seen so far is looked into, also before the directed
+part ends: with the first defect the rest of the budget is kept for what comes afterwards."""
 LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
 AHEAD: Final = 64
@@ -144,7 +145,8 @@ class Examination:
                         budget_s=round(asked_s + (self._budget.spent_s - asked_s) * times, 1),
                         seconds=round(asked_real_s + (self._budget.real_s - asked_real_s) * times, 1),
                     )
-                if early and self._waiting and self._budget.spent_s > self._budget.seconds * BREADTH:
+                searches_s = self._budget.seconds * (1 - self._after)
+                if early and self._waiting and self._budget.spent_s > searches_s * BREADTH:
                     early = False
                     self._look_into_waiting()
         except OutOfTime:

@@ -5,10 +5,10 @@ if that is ``elsewhere``; one that ``refuses`` asks no node. It claims nothing, 
 lease, or ``keeps-margin``. It knows no ``close`` unless it does one of these, or ``closes``. Then
 ``closes-late`` leaves a thread behind that sleeps for two seconds, ``closes-never`` one that sleeps for ever,
 ``closes-losing`` then says that its leases are lost, and ``closes-spinning`` computes without end.
-``closes-by-wall-clock`` tells by its wall clock what is left of a lease. ``leaves-children`` starts
-processes that outlive it, in a session of their own; ``whole-seconds`` raises where a lease is none of whole seconds; ``loses`` says that a
-lease is lost as soon as it is granted. One that ``waits`` for a held lock has a task for each command, and
-can ``cancel``; one that is ``deaf`` says so, and goes on waiting.
+``closes-by-wall-clock`` tells by its wall clock what is left of a lease. ``leaves-children`` starts processes
+that outlive it, in a session of their own; ``whole-seconds`` raises where a lease is none of whole seconds;
+``loses`` says that a lease is lost as soon as it is granted. One that ``waits`` for a held lock has a task
+for each command, and can ``cancel``; one that is ``deaf`` says so, and goes on waiting.
 """
 
 from __future__ import annotations
