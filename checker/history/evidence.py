@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from checker.history.arrays import plus
 from checker.history.attribution import Attribution, Forgotten
 from checker.history.events import LAB, NEMESIS, Params
 from checker.history.grants import Grants, grants_of, unnamed_releases, with_grants
@@ -154,7 +155,8 @@ class Evidence:
     @cached_property
     def guaranteed(self) -> Segments:
         """The segments of G; those without TTL end where a client was killed."""
-        return guaranteed(self.grants, self.params, self._deaths_ns, self.open_ns)
+        open_ends_ns = np.minimum(self.open_ns, self._given_up_ns())
+        return guaranteed(self.grants, self.params, self._deaths_ns, open_ends_ns)
 
     @cached_property
     def believed(self) -> Segments:
@@ -194,6 +196,27 @@ class Evidence:
             for code in self._client_codes(targets)
         ]
 
+    def _given_up_ns(self) -> I64:
+        """When each grant's client called an extension that failed and ended its belief, `NEVER` if none did.
+
+        A lock may give back what it could not extend, if it says so. That counts where the client was told
+        before its lease would have been over, and did not say afterwards that it holds the lock.
+        """
+        grants, said = self.grants, self._answers()
+        given_up_ns = np.full(len(grants), NEVER, np.int64)
+        if not (said.extends & ~said.yes).any():
+            return given_up_ns
+        extensions, deadline_ns = grants.extensions, plus(grants.called_ns, grants.ttl_ns)
+        done = extensions.status == Status.OK
+        until_ns = plus(extensions.call_ns[done], extensions.ttl_ns[done])
+        np.maximum.at(deadline_ns, extensions.grant[done], until_ns)
+        last_yes_ns = np.full(len(grants), MISSING, np.int64)
+        np.maximum.at(last_yes_ns, said.grant[said.yes], said.returned_ns[said.yes])
+        gone = said.extends & ~said.yes & (said.returned_ns < deadline_ns[said.grant])
+        gone &= said.returned_ns > last_yes_ns[said.grant]
+        np.minimum.at(given_up_ns, said.grant[gone], said.called_ns[gone])
+        return given_up_ns
+
     def _answers(self) -> Answers:
         """What `held` answered, and what clients whose extension did not succeed still believed."""
         ops = self.ops
@@ -201,7 +224,7 @@ class Evidence:
         rows = np.concatenate([ops.rows(F.HELD, Status.OK), extended[ops.status[extended] != Status.OK]])
         grant = self.grants.of(ops.grant[rows])
         if not rows.size:
-            return Answers(grant, rows < 0, rows, rows)
+            return Answers(grant, rows < 0, rows < 0, rows, rows, rows)
         said = np.zeros(len(ops.names.value) + 1, np.bool_)  # of perhaps millions of values, few
         said[ops.value[rows]] = True
         codes = {str(ops.names.value[code]): code for code in positions(said[:-1]).tolist()}
@@ -210,7 +233,7 @@ class Evidence:
         rows, grant, yes = rows[known], grant[known], yes[known]
         returned, claimed = np.minimum(ops.return_ns[rows], ops.info_ns[rows]), ops.claimed_ns[rows]
         until = returned + np.maximum(claimed, 0)  # an absent claim is negative
-        return Answers(grant, yes, returned, until)
+        return Answers(grant, ops.f[rows] == F.EXTEND, yes, ops.call_ns[rows], returned, until)
 
     def prepare(self) -> None:
         """Derive what most checks ask for, so that two at the same time need not both derive it."""

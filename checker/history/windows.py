@@ -11,7 +11,9 @@ a lease lasts from `TTL⁻ = TTL·(1−ρ)/(1+ρ)` to `TTL⁺ = TTL·(1+ρ)/(1�
   to that answer, and for as long as the answer claims, whatever deadline or failed extension lay before.
 * Guaranteed `G`: `(ra + ε, min(cr, ca + TTL⁻ − δ) − ε)`. No node that keeps keys for their TTL
   can have let go inside. An extension that succeeded moves the deadline to `ca_e + TTL_e⁻ − δ`
-  if it was called before the previous deadline; otherwise it opens a new segment at `ra_e`. A session (a
+  if it was called before the previous deadline; otherwise it opens a new segment at `ra_e`. One that failed
+  and ended its client's belief ends G at its call, if it returned in the lease: a lock may give back what it
+  could not extend, and says so, where it may not let its client believe in it. A session (a
   lock without TTL) ends by itself when its client dies, so there G ends at the latest when the nemesis set
   out to kill the client.
 * Possible `P`: `(ca − ε, min(rr, ra + TTL⁺) + ε)`; an extension of unknown outcome lengthens it.
@@ -55,7 +57,7 @@ def guaranteed(grants: Grants, params: Params, deaths_ns: I64, open_ends_ns: I64
 
     `deaths_ns`, shape (number of grants,), is when the client of each may have died at the earliest, `NEVER`
     if it lived on: there a lock without TTL may end. `open_ends_ns` is from when on each may be gone
-    otherwise (`checker.history.renaming.open_ends`).
+    otherwise (`checker.history.renaming.open_ends`), or was given up.
     """
     extensions = grants.extensions
     ttl = grants.ttl_ns
@@ -84,11 +86,13 @@ class Answers:
     """What `held` answered, shape (n,): about which grant (a row of `Grants`), yes or no, until when.
 
     `until_ns` is the return of the answer or, if it claimed some time, the end of that; a client whose
-    extension failed and which says that it still believes gives such an answer as well.
+    extension failed and which says whether it still believes gives such an answer as well (`extends`).
     """
 
     grant: Index
+    extends: Bools
     yes: Bools
+    called_ns: I64
     returned_ns: I64
     until_ns: I64
 

@@ -16,6 +16,7 @@ from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
+from lab.faults.fill_memory import FillMemory
 from lab.faults.hold import Hold
 from lab.scenario.steps import Acquire, Check, Extend, Read, Release, Write
 from lab.scenario.tracks import Timed
@@ -137,8 +138,10 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
     """An extension finds no majority while the lease is good.
 
     A minority of the nodes is away when Alice takes the lock, and comes back without her key. One more goes
-    before she extends, and comes back after that. Bob insists then: he is granted the lock where her keys
-    were deleted, and, where she was told that her lease was extended, when its first term is over.
+    before she extends, and comes back after that. Or the memory of a majority is full while she extends:
+    these nodes answer, so this reaches a library that waits for all of them, too, and they delete what they
+    are told to. Bob insists then: he is granted the lock where her keys were deleted, and, where she was told
+    that her lease was extended, when its first term is over.
     """
     ttl_ns, names = setting.ttl_ns, setting.names
     some = (len(names) - 1) // 2
@@ -167,11 +170,38 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
         (first, at_start(), on(ALICE, "granted", after_ns=THINKS_NS // 4)),
         (second, on(ALICE, "granted", after_ns=THINKS_NS // 2), over),
     )
+    full = timed_fault(FillMemory, on(ALICE, "extend invoke"), nodes=names[some:])
+    yield hurt(_told(setting, tracks), full.model_copy(update={"until": over}))
     for down in (True, False):
         yield hurt(
             _told(setting, tracks),
             *(each for nodes, at, until in away for each in _away(nodes, at, until, down=down)),
         )
+
+
+def overtaken(setting: Setting) -> Iterator[Trial]:
+    """A minority gets slow for Alice as she gives back the lock and takes it again; then another node dies.
+
+    What she sends to it last may arrive first, on a connection that is made already: her last release before
+    what took the lock. In a second round she looks at the lock between the two, for which a connection is
+    needed, too.
+    """
+    ttl_ns, names = setting.ttl_ns, setting.names
+    slow, part_ns = names[len(names) - (len(names) - 1) // 2 :], ttl_ns // 10
+    for looks in (False, True):
+        for by_ns in (ttl_ns // 12, ttl_ns // 40):
+            last = _write(3 * by_ns) if looks else []
+            hers = [
+                *(action(Acquire), action(Release, after(part_ns))),
+                *(action(Acquire, after(part_ns)), action(Release, after(part_ns))),
+                *(action(Acquire), *last, action(Release, None if looks else after(3 * by_ns))),
+            ]
+            asks = on(ALICE, "release returns", 3, after_ns=8 * by_ns)
+            his = [action(Acquire, asks, insist_ns=2 * ttl_ns), action(Release)]
+            down = timed_fault(Crash, on(BOB, "acquire invoke"), nodes=names[:1])
+            for event, nth in (("release invoke", 2), ("acquire invoke", 3), ("granted", 3)):
+                gets_slow = timed_fault(Delay, on(ALICE, event, nth), ALICE, slow, by_ns)
+                yield hurt(_told(setting, {ALICE: hers, BOB: his}), gets_slow, down)
 
 
 def until_its_end(setting: Setting, *faults: Timed) -> Trial:

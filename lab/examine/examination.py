@@ -55,7 +55,8 @@ SHRINK_MAX: Final = 400
 RESERVED: Final = 2 * VARIANTS + 20
 """For how many trials time is left when the search ends: the last finding is to be confirmed, too."""
 BREADTH: Final = 2 / 3
-"""After this share of the budget what was seen so far is looked into, also before the directed part ends."""
+"""After this share of what schedules may take, what was seen so far is looked into, also before the directed
+part ends: with the first defect the rest of the budget is kept for what comes afterwards."""
 LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
 AHEAD: Final = 64
@@ -104,8 +105,9 @@ class Examination:
         self._dismissed: dict[tuple[str, str], int] = {}
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
-        self._waiting: list[tuple[Part, Trial, Violation]] | None = None
-        """What the directed part has shown and is not looked into yet; None: all is looked into at once."""
+        self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
+        """What the directed part has shown and is not looked into yet, with how often clients sent something
+        in the schedule; None: all is looked into at once."""
         self._shrinks_for_s = math.inf
         """For how long a finding may be made smaller now, beside the half of what is left."""
         self.ttl_step_ns = 1
@@ -143,7 +145,8 @@ class Examination:
                         budget_s=round(asked_s + (self._budget.spent_s - asked_s) * times, 1),
                         seconds=round(asked_real_s + (self._budget.real_s - asked_real_s) * times, 1),
                     )
-                if early and self._waiting and self._budget.spent_s > self._budget.seconds * BREADTH:
+                searches_s = self._budget.seconds * (1 - self._after)
+                if early and self._waiting and self._budget.spent_s > searches_s * BREADTH:
                     early = False
                     self._look_into_waiting()
         except OutOfTime:
@@ -157,9 +160,16 @@ class Examination:
     def _look_into_waiting(self) -> None:
         """Look into what was seen, at one violation of each sort before any second one, the plainest first.
 
-        The sorts share the time: the first must not use up that of the others.
+        A schedule that takes many times as long as another comes after it: a client that asks for a held lock
+        every few milliseconds makes one of seconds, which is run some hundred times here. The sorts share the
+        time: the first must not use up that of the others.
         """
-        waiting = sorted(self._waiting or [], key=lambda each: (len(each[1].faults), len(each[1].key())))
+
+        def plainness(one: tuple[Part, Trial, Violation, int]) -> tuple[int, int, int]:
+            _, trial, _, sendings = one
+            return sendings.bit_length() // 2, len(trial.faults), len(trial.key())
+
+        waiting = sorted(self._waiting or [], key=plainness)
         self._waiting = []
         times: Counter[str] = Counter()
         numbered = []
@@ -170,7 +180,7 @@ class Examination:
         sorts = len(times)
         for at, (_, each) in enumerate(sorted(numbered, key=lambda one: one[0])):
             self._shrinks_for_s = self._left_s() / max(2, sorts - at)
-            self._look_into(*each)
+            self._look_into(*each[:3])
         self._shrinks_for_s = math.inf
 
     def try_in_turn(self, parts: Sequence[tuple[Part, Iterable[Trial]]]) -> None:
@@ -222,7 +232,7 @@ class Examination:
         self.progress.grants += seen.grants
         part.tried += 1
         for violation in seen.violations.values():
-            self._consider(part, job.argument, violation)
+            self._consider(part, job.argument, violation, seen.sendings)
 
     def check_time(self) -> None:
         """Raise ``OutOfTime`` if the budget is spent, but for what confirming the last finding takes."""
@@ -244,13 +254,13 @@ class Examination:
             gc.collect()
         self._on_progress(progress)
 
-    def _consider(self, part: Part, trial: Trial, violation: Violation) -> None:
+    def _consider(self, part: Part, trial: Trial, violation: Violation, sendings: int) -> None:
         """A limit of the kind, or something to look into: now, or when the directed part is through."""
         broken = labels(trial) & self.kind.limits(violation.finding)
         if broken and not broken <= CLOCKS:
             self._note_limit(violation, sorted(broken)[0], trial)
         elif self._waiting is not None:
-            self._waiting.append((part, trial, violation))
+            self._waiting.append((part, trial, violation, sendings))
         else:
             self._look_into(part, trial, violation)
 

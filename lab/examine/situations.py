@@ -26,7 +26,13 @@ from lab.errors import UnknownOutcome
 from lab.examine.beyond import fast_clocks
 from lab.examine.boundaries import SHORT_NS
 from lab.examine.crossing_extensions import crossing_extensions
-from lab.examine.directed import after_a_first_answer, cancelled_undo, late_answers, lost_majority
+from lab.examine.directed import (
+    after_a_first_answer,
+    cancelled_undo,
+    late_answers,
+    lost_majority,
+    overtaken,
+)
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.few_tokens import few_tokens
 from lab.examine.kinds import Kind, longest_wait_ns
@@ -290,26 +296,6 @@ def outlived(setting: Setting) -> Iterator[Trial]:
         gone = timed_fault(Cut, on(ALICE, "release invoke"), ALICE, hit, lasts_ns=ttl_ns // 5)
         yield setting.with_clients(brief, (gone,))
         yield setting.with_clients(brief, (gone, timed_fault(Reset, on(ALICE, "release invoke"), ALICE, hit)))
-
-
-def overtaken(setting: Setting) -> Iterator[Trial]:
-    """A minority gets slow for Alice as she gives back the lock and takes it again; then another node dies.
-
-    What she sends to it last may arrive first, on another connection.
-    """
-    ttl_ns, names = setting.ttl_ns, setting.names
-    minority = names[len(names) - (len(names) - 1) // 2 :]
-    part_ns = ttl_ns // 10
-    for by_ns in (ttl_ns // 12, ttl_ns // 40):
-        for nth, events in ((2, ("release invoke", ASKS)), (3, ("granted",))):
-            for event in events:
-                when = on(ALICE, event, nth)
-                clients: dict[str, tuple[Round, ...]] = {
-                    ALICE: (Round(0, part_ns), Round(part_ns, part_ns), Round(0, 3 * by_ns)),
-                    BOB: (Round(6 * part_ns + 3 * by_ns, ttl_ns // 50),),
-                }
-                down = timed_fault(Crash, on(BOB, "acquire invoke"), nodes=names[:1])
-                yield setting.with_clients(clients, (timed_fault(Delay, when, ALICE, minority, by_ns), down))
 
 
 def released_late(setting: Setting) -> Iterator[Trial]:

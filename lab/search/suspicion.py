@@ -304,13 +304,15 @@ def history_of(outcome: Outcome) -> History:
 
 
 def claimed_margin_ns(events: Events) -> int:
-    """How much of its leases a lock did not claim in any grant and extension.
+    """How much of its leases a lock does not claim: the least of its acquires and extensions, by their TTL.
 
     A library tells its margin by nothing else: a client that goes by what it is told stops so much earlier.
     One that claims nothing leaves it to its client when to stop: the margin of the references is assumed.
+    A call that asks several times counts its lease from its last try, which is not known here: so what is
+    left of the lease since the call began is at most the margin, and the most that a call left is nearest.
     """
     called_ns: dict[tuple[str, str], int] = {}  # by process: two tasks of a client may call at once
-    margins_ns = []
+    left_ns: dict[tuple[str, int], int] = {}
     for event in events:
         f = event["f"]
         if f not in ("acquire", "extend"):
@@ -318,13 +320,13 @@ def claimed_margin_ns(events: Events) -> int:
         if event["type"] == "invoke":
             called_ns[event["process"], f] = event["time_ns"]
         elif event["type"] == "ok":
-            claimed_ns = event.get("claimed_ns")
+            ttl_ns, claimed_ns = event["ttl_ns"], event.get("claimed_ns")
             if claimed_ns is None:
-                margins_ns.append(usual_margin_ns(event["ttl_ns"]))
+                margin_ns = usual_margin_ns(ttl_ns)
             else:
-                ends_ns = event["time_ns"] + claimed_ns
-                margins_ns.append(called_ns[event["process"], f] + event["ttl_ns"] - ends_ns)
-    return max(0, min(margins_ns, default=0))
+                margin_ns = called_ns[event["process"], f] + ttl_ns - (event["time_ns"] + claimed_ns)
+            left_ns[f, ttl_ns] = max(left_ns.get((f, ttl_ns), 0), margin_ns)
+    return min(left_ns.values(), default=0)
 
 
 def found(outcome: Outcome, finding: str) -> bool:

@@ -24,6 +24,7 @@ from lab.examine.beyond import fast_clocks
 from lab.examine.command import Asked, examine
 from lab.examine.judge import violations
 from lab.examine.keep import keep
+from lab.examine.naming import causes_of
 from lab.examine.narrative import narrate
 from lab.examine.on_real import run_on_real
 from lab.examine.probes import NotShown, Probes
@@ -33,6 +34,7 @@ from lab.examine.progress import Budget
 from lab.examine.result import Examined, OnReal
 from lab.faults.client_crash import ClientCrash
 from lab.faults.cut import Cut
+from lab.faults.drift import Drift
 from lab.faults.pause import Pause
 from lab.locks.base import Indeterminate, Lease
 from lab.locks.single import Single
@@ -122,6 +124,22 @@ def test_a_driver_that_waits_for_a_moment_yet_is_used_again(kept: list[RealProce
     for seed in (1, 2):
         run_trial(trial(toy("closes-late"), seed=seed))
     assert SESSION.started == 2
+
+
+def test_a_driver_that_says_that_leases_are_lost_is_used_again(kept: list[RealProcess]) -> None:
+    """Also of one that it says after it has closed, as a library does whose renewal ends by that."""
+    for seed in (1, 2):
+        run_trial(trial(toy("closes-losing"), seed=seed))
+    assert SESSION.started == 2
+
+
+def test_the_rate_of_a_drivers_wall_clock_is_a_cause() -> None:
+    """With the true time nothing is wrong: a process counts by the rate that it was told."""
+    slow = timed_fault(Drift, at_start(), client="alice", ppm=-500_000)
+    drifting = trial(toy("closes-by-wall-clock"), {"alice": (Round(0, 3 * S_NS),)}, faults=(slow,))
+    with trials():
+        (cause,) = causes_of(drifting, "false-validity")
+    assert cause.kind == "wall-clock"
 
 
 @pytest.mark.parametrize(

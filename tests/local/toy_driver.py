@@ -4,10 +4,11 @@ Its lock is one SET on the first node, with NX unless it ``shares`` it with ever
 if that is ``elsewhere``; one that ``refuses`` asks no node. It claims nothing, or ``claims-all`` of the
 lease, or ``keeps-margin``. It knows no ``close`` unless it does one of these, or ``closes``. Then
 ``closes-late`` leaves a thread behind that sleeps for two seconds, ``closes-never`` one that sleeps for ever,
-and ``closes-spinning`` computes without end. ``leaves-children`` starts processes that outlive it, in a
-session of their own; ``whole-seconds`` raises where a lease is none of whole seconds; ``loses`` says that a
-lease is lost as soon as it is granted. One that ``waits`` for a held lock has a task for each command, and
-can ``cancel``; one that is ``deaf`` says so, and goes on waiting.
+``closes-losing`` then says that its leases are lost, and ``closes-spinning`` computes without end.
+``closes-by-wall-clock`` tells by its wall clock what is left of a lease. ``leaves-children`` starts processes
+that outlive it, in a session of their own; ``whole-seconds`` raises where a lease is none of whole seconds;
+``loses`` says that a lease is lost as soon as it is granted. One that ``waits`` for a held lock has a task
+for each command, and can ``cancel``; one that is ``deaf`` says so, and goes on waiting.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Toy:
         self.node = ("", 0)
         self.leases: dict[str, str] = {}
         self.cancelled: set[int] = set()
+        self.until_s = 0.0
 
     def redis(self, *words: str) -> str:
         try:
@@ -81,7 +83,10 @@ class Toy:
         if command.get("lease") not in self.leases:
             return {**ERROR, "error": "UnknownLease"}
         if op == "held":
-            return {"ok": True, "held": True}
+            left_ms = (self.until_s - time.time()) * 1000
+            return {"ok": True, "held": True} | (
+                {"claimed_ms": left_ms} if MODE == "closes-by-wall-clock" else {}
+            )
         if op == "release":
             self.redis("DEL", self.leases[command["lease"]])
             return {"ok": True}
@@ -93,6 +98,8 @@ class Toy:
         sleep_s = {"closes-late": 2, "closes-never": 10**6}.get(MODE)
         if sleep_s is not None:
             threading.Thread(target=time.sleep, args=(sleep_s,), daemon=True).start()
+        if MODE == "closes-losing":
+            threading.Timer(0.1, say, ['{"event":"lost","lease":"h"}']).start()
         self.leases.clear()
         return {"ok": True}
 
@@ -110,6 +117,7 @@ class Toy:
             return {"ok": False, "kind": "refused", "error": "Held", "message": "somebody has it"}
         if MODE == "elsewhere":
             key = f"toy:{key}"
+        self.until_s = time.time() + ttl_ms / 1000
         token = secrets.token_hex(8)
         said = self.redis("SET", key, token, *([] if MODE == "shares" else ["NX"]), "PX", str(ttl_ms))
         if not said.startswith("+OK"):

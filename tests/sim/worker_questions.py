@@ -18,7 +18,7 @@ from lab.search.workers import Workers
 
 KILLS, RAISES, LASTS = -7, -8, -9
 """Seeds of trials that kill the helper that has them, raise an error, or keep a helper busy for long."""
-NOTHING = Tried({}, frozenset(), frozenset(), 0)
+NOTHING = Tried({}, frozenset(), frozenset(), 0, 0)
 
 
 def asked(trial: Trial) -> Tried:

@@ -7,7 +7,7 @@ from wire import Grant, Loop, Refused, serve
 
 class Driver:
     distribution = "aioredlock"
-    caps = ("extend", "held", "cancel")
+    caps = ("extend", "held", "lost", "cancel")
     options = ("retry_count", "retry_delay_min", "retry_delay_max")
 
     def __init__(self):
@@ -43,6 +43,10 @@ class Driver:
 
     def release(self, lock):
         self.wait_for(self.manager.unlock(lock))
+
+    def lost(self, lock):
+        """An extension that fails releases the lock, and its object says so."""
+        return not lock.valid
 
     def held(self, lock):
         return lock.valid, None

@@ -155,6 +155,8 @@ def serve(driver):
     - ``acquire(key, ttl_ms)`` → ``Grant``, and with the lease that it made: ``extend(lease, ttl_ms)`` → ms or
       None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None); one that can ``read-write`` has
       ``acquire(key, ttl_ms, mode)``, "read" or "write"
+    - ``lost(lease)``: whether the library has told its user that the lease is gone; asked when an extension
+      was refused
 
     which raise ``Refused`` for a clean no, and whatever the library raises otherwise. ``client_name`` is set
     before ``open``. One that can ``cancel`` has a ``loop``, see ``Loop``; one with the option ``one_object``
@@ -193,7 +195,7 @@ class _Server:
     def say(self, message):
         line = json.dumps(message) + "\n"
         with self._turn:
-            self._pending -= 1
+            self._pending -= "id" in message
             sys.stdout.write(line)
             sys.stdout.flush()
 
@@ -252,7 +254,13 @@ class _Server:
         }
 
     def _extend(self, command):
-        return {"claimed_ms": self._driver.extend(self._lease(command), command["ttl_ms"])}
+        lease = self._lease(command)
+        try:
+            return {"claimed_ms": self._driver.extend(lease, command["ttl_ms"])}
+        except Refused:
+            if hasattr(self._driver, "lost") and self._driver.lost(lease):
+                self.say({"event": "lost", "lease": command["lease"]})
+            raise
 
     def _release(self, command):
         self._driver.release(self._lease(command))

@@ -261,7 +261,8 @@ class Ledger:
         """The call that a command belongs to, if the code that sent it does not tell.
 
         That is the last one of the lease whose token it names, or of the client at all. A token that several
-        leases of the client have had names none of them; nor does one that a new acquire sets again.
+        leases of the client have had names none of them; nor does one that a new acquire sets again. What
+        takes a key is of no release and no check: a library may go on with an acquire in the background.
         """
         last = self._last.get(client)
         named = [
@@ -269,12 +270,15 @@ class Ledger:
             for each in self.leases.values()
             if each.client == client and each.token is not None and each.token in words
         ]
-        if last is None or len(named) != 1 or last.lease is named[0]:
+        if last is None or len(named) != 1:
             return last
-        takes = last.f == "acquire" and last.how == "open" and words[0].upper() in CREATE
-        if takes and named[0].state != "held":
+        takes = words[0].upper() in CREATE
+        is_under_way = last.lease is not named[0] and last.f == "acquire" and last.how == "open"
+        if takes and is_under_way and named[0].state != "held":
             return last
-        return next(each for each in reversed(self.calls) if each.lease is named[0])
+        of_lease = [each for each in self.calls if each.lease is named[0]]
+        taking = (each for each in reversed(of_lease) if not takes or each.f in ("acquire", "extend"))
+        return next(taking, of_lease[-1])
 
     def is_full(self, leases: Iterable[Lease | None], lease: Lease) -> bool:
         """Whether these leave no room for another one; whose a lease is that nobody knows may be a writer."""

@@ -365,7 +365,7 @@ class _Teller:
             for each in others
             for entry in each.entries
             if entry.time_ns > lease.asked_ns
-            and not (entry.effects or entry.error)
+            and not (entry.effects or entry.error or entry.words[0].upper() == "SCRIPT")
             and each.lease is lease
             and each.f not in ("release", "held")
         ]
@@ -523,7 +523,8 @@ class _Teller:
         if fact == AFTER_ITS_END and made.call is not None:
             did = listed([DID.get(effect.what, effect.what) for effect in made.effects])
             by = f"the {NOUNS.get(made.call.f, made.call.f)}'s {_said(made).removeprefix('a ')}"
-            return f": {by} {did} it at {self.at(made.time_ns)}", {fact} if _adds(made) else set(), made.sent
+            facts = {fact} if _renews(made) else set()
+            return f": {by} {did} it at {self.at(made.time_ns)}", facts, made.sent
         if sent is None:
             return ": nothing was sent there to take it away", {NOT_SENT}, made.sent
         if last is None:
@@ -541,7 +542,7 @@ class _Teller:
         elif fact == DID_SOMETHING:
             did = listed([DID.get(effect.what, effect.what) for effect in last.effects])
             what = f" sent there at {self.at(last.time_ns)} {did} it"
-            return f": {_the(last)}{what}", {AFTER_ITS_END} if _adds(last) else set(), last.sent
+            return f": {_the(last)}{what}", {AFTER_ITS_END} if _renews(last) else set(), last.sent
         facts = {fact}
         if last.error.startswith(NO_SCRIPT) and last.call is not None and self._struck_before(last.call):
             facts |= {SCRIPT_LOST, AFTER_FAULT}
@@ -572,7 +573,8 @@ class _Teller:
             )
             return Told(sentence, places, frozenset((state,)))
         sentence = f"{self._subject(call)} {did}, after its lease was {state} at {over}"
-        return Told(sentence, places, frozenset((state,)))
+        facts = {state, AFTER_ITS_END} if state == "released" and _renews(entry) else {state}
+        return Told(sentence, places, frozenset(facts))
 
     def of_progress(self) -> Told:
         """A call does not come to its end as it should."""
@@ -763,8 +765,14 @@ def _said(entry: Entry) -> str:
 SET_OPTIONS: Final = ("NX", "XX", "GT", "LT", "PX", "EX", "PXAT", "EXAT", "GET", "KEEPTTL", "IFEQ")
 
 
-def _adds(entry: Entry) -> bool:
-    return any(effect.what in ("create", "prolong") for effect in entry.effects)
+def _renews(entry: Entry) -> bool:
+    """Whether a command gave a key life after one of the same call had set it there: as a watchdog does."""
+    slots = {effect.slot for effect in entry.effects if effect.what in ("create", "prolong")}
+    return entry.call is not None and any(
+        other.node == entry.node and other.time_ns < entry.time_ns and effect.slot in slots
+        for other in entry.call.entries
+        for effect in other.effects
+    )
 
 
 def _the(entry: Entry) -> str:

@@ -57,6 +57,10 @@ class Clock:
         """How much too fast the wall clock runs."""
         return self._ppm
 
+    def wall_ppm(self) -> int:
+        """How much too fast ``wall_ns`` runs."""
+        return self._ppm
+
     def world_ns(self, monotonic_ns: int) -> int:
         """When, in the time of the world, the monotonic clock shows ``monotonic_ns``."""
         return monotonic_ns - MONOTONIC_START_NS

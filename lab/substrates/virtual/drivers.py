@@ -161,16 +161,14 @@ class DriverMachine(RealMachine):
         """Whether it has closed what it opened, and answered everything else; None: not yet."""
         if process not in self.processes:
             return False
-        lines = process.said.splitlines()
         try:
-            closed = [
-                answer["ok"] for answer in map(msgspec.json.decode, lines) if answer["id"] == CLOSING_ID
-            ]
-        except (msgspec.DecodeError, KeyError):
+            said = [msgspec.json.decode(line) for line in process.said.splitlines()]
+            answers = {each["id"]: each["ok"] for each in said if "event" not in each}
+        except (msgspec.DecodeError, KeyError, TypeError):
             return False
-        if closed == [False]:
+        if answers.get(CLOSING_ID) is False:
             return False
-        return True if closed and len(lines) == process.lines_given else None
+        return True if CLOSING_ID in answers and len(answers) == process.lines_given else None
 
 
 def _draws_anew(process: RealProcess) -> bool:

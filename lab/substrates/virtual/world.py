@@ -277,7 +277,7 @@ class VirtualWorld(World):
         passed_ns = self._origin_ns - MONOTONIC_START_NS
         true_ns = clock.wall_ns() - clock.shift_ns() - self.now_ns - self.conductor.wall_ns
         offset_ns = true_ns - passed_ns + clock.shift_ns()
-        self.time.set_wall(number, offset_ns, clock.ppm * 1000, self.time.now_ns)
+        self.time.set_wall(number, offset_ns, clock.wall_ppm() * 1000, self.time.now_ns)
         self._due_is_known = False  # a deadline on the wall clock moves with it
 
     def end(self) -> None:

@@ -161,6 +161,21 @@ def test_belief_ends_at_release_claim_failed_extension_or_death() -> None:
     assert believed(released) == [(0, 10, 50)]
 
 
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_an_extension_that_failed_and_ended_belief_gives_the_lease_up(outcome: str) -> None:
+    start = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10)
+    told = start.extend("alice", "g", 100, 120, outcome, value="no")
+    assert guaranteed(told) == [(0, 10, 100)]
+    assert guaranteed(told.op("alice", "held", 150, 160, grant_id="g", value="yes")) == [(0, 10, 1000)]
+
+
+@pytest.mark.parametrize(("back", "value"), [(120, "yes"), (1100, "no")])
+def test_an_extension_that_failed_leaves_the_lease_to_who_believes_in_it(back: int, value: str) -> None:
+    """Who is told when the lease is over believed in it all the time."""
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10)
+    assert guaranteed(builder.extend("alice", "g", 100, back, "fail", value=value)) == [(0, 10, 1000)]
+
+
 def test_a_pause_does_not_shorten_belief() -> None:
     builder = (
         HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).fault("pause", 20, ["alice"], until=400)

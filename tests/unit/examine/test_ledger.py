@@ -295,6 +295,16 @@ def test_a_command_of_a_driver_belongs_to_the_lease_whose_token_it_names() -> No
     assert (of_last.f, of_last.lease.grant_id) == ("acquire", "2")
 
 
+def test_what_takes_a_key_is_of_the_acquire_that_goes_on_in_the_background() -> None:
+    for after in ("release", "held"):
+        ledger = Ledger(("A",), 1)
+        calls(ledger, ("1", "acquire", "one"), ("1", after, ""))
+        takes, looks = (ledger.call_for(ALICE, (name, "k", "one")) for name in ("SET", "EVALSHA"))
+        assert takes is not None
+        assert looks is not None
+        assert (takes.f, looks.f) == ("acquire", after)
+
+
 def test_a_token_that_is_used_again_names_no_lease() -> None:
     ledger = Ledger(("A",), 1)
     calls(ledger, ("1", "acquire", "host"), ("1", "release", "host"), ("2", "acquire", ""))

@@ -9,7 +9,7 @@ import msgspec.structs
 import pytest
 
 from lab.examine.crossing_extensions import crossing_extensions
-from lab.examine.directed import after_a_first_answer, cancelled_undo, late_answers, lost_majority
+from lab.examine.directed import after_a_first_answer, cancelled_undo, late_answers, lost_majority, overtaken
 from lab.examine.kinds import Kind
 from lab.examine.long_after import long_after
 from lab.examine.naming import causes_of
@@ -28,7 +28,6 @@ from lab.examine.situations import (
     clocks,
     in_turns,
     outlived,
-    overtaken,
     patient,
     released_late,
     situations,
