@@ -145,7 +145,7 @@ def test_a_driver_is_watched_for_stalls_only_where_somebody_records_them(
     async def look(*_: object) -> None:
         looks.append(_)
 
-    async def refused(*_: object) -> Failed:
+    async def refused(*_: object, **_more: object) -> Failed:
         await asyncio.sleep(0)
         return Failed("refused", "LockError", "no")
 
@@ -169,7 +169,7 @@ def test_a_driver_that_says_its_time_late_was_stalled(monkeypatch: pytest.Monkey
         nonlocal now_ns
         now_ns += next(waits_ns, 0)
 
-    async def refused(*_: object) -> Failed:
+    async def refused(*_: object, **_more: object) -> Failed:
         for _look in range(4):
             await sleep(0)
         return Failed("refused", "LockError", "no")
