@@ -411,9 +411,11 @@ class Examination:
     def _causes(self, trial: Trial, violation: Violation) -> list[Cause]:
         """What caused a violation, as far as that is known; without what a lock of this kind need not do."""
         self._workers.go_on()
+        found = causes_of(trial, violation.finding)
+        gc.collect()  # it has run the trial again for each repair, with all that lay on the nodes each time
         return [
             cause
-            for cause in causes_of(trial, violation.finding)
+            for cause in found
             if self.kind.owes_undo or (cause.breach.rule, cause.breach.whose) != (RESIDUE, "unknown")
         ]
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from lab.examine.anchored import SECOND_TASK, bases
+from lab.examine.own_findings import all_violations
+from lab.examine.profile import learn
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
+from lab.faults.reset import Reset
+from lab.scenario.steps import Acquire, Release
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import at_start, on
+from lab.search.as_tracks import action
 from lab.search.faults import timed_fault
+from lab.search.runner import run_trial
 from lab.search.trial import Round, Trial
 from tests.known_bad.test_named_causes import MS_NS, causes
 
@@ -218,3 +225,30 @@ def test_a_client_that_waits_for_a_lost_reply_leaves_no_key() -> None:
     cut = timed_fault(Cut, on(ALICE, "acquire invoke"), ALICE, ("A",), direction="replies")
     patient = single("SendsSet", (Round(0, S_NS),), (Round(S_NS, S_NS),), cut)
     assert causes(replace(patient, options={"node_timeout": "8s", "retry_count": 1}), "unavailable") == []
+
+
+def test_a_release_that_ended_with_an_error_on_a_broken_connection_is_no_cause() -> None:
+    trial = Setting("tests.locks_to_test.ordinary.with_asyncio:TriesOnce", {"retries": 0}, 1)
+    breaks = timed_fault(Reset, on(ALICE, "granted"), ALICE, ("A",))
+    track = (action(Acquire), action(Release), action(Release, again=True))
+    shown = replace(trial.with_clients({ALICE: ()}), tracks={ALICE: track, "faults": (breaks,)})
+    assert causes(shown, "unavailable") == []
+
+
+def test_an_older_lease_is_released_when_the_next_task_has_one_of_its_own() -> None:
+    """By a second task of its client: what it deletes must not be the newer one's."""
+    setting = Setting("tests.locks_to_test.misleading:OneTokenForAKey", {}, 1)
+    late = [each for each in bases(setting, learn(setting)) if _is_late(each)]
+    assert late
+    seen = [causes(each, "overlap") for each in late if "overlap" in all_violations(run_trial(each))]
+    assert {cause.kind for each in seen for cause in each[:1]} == {"others-token"}
+    plain = Setting("tests.locks_to_test.plain:Plain", {}, 1)
+    assert not any(map(all_violations, map(run_trial, filter(_is_late, bases(plain, learn(plain))))))
+
+
+def _is_late(trial: Trial) -> bool:
+    """Whether a first task releases when a second one was granted the lock."""
+    return any(
+        isinstance(timed.step, Release) and timed.at is not None and timed.at.track == SECOND_TASK
+        for timed in trial.tracks.get(ALICE, ())
+    )

@@ -44,3 +44,11 @@ def test_what_happens_to_the_other_lock_is_told_by_its_name() -> None:
 def test_a_lock_with_few_keys_is_found_for_that() -> None:
     found = examined(f"{PLACE}InBuckets", 600, first=True)
     assert [defect.cause for defect in found.defects] == ["mixes-keys"]
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("_patched")
+def test_a_release_that_takes_longer_names_with_it_is_found() -> None:
+    found = examined(f"{PLACE}SweepsItsPrefix", 600, first=True)
+    assert [defect.cause for defect in found.defects] == ["mixes-keys"]
+    assert "when asked for" in found.defects[0].seen

@@ -21,6 +21,7 @@ LOCKS = "tests.locks_to_test.observed"
         (f"{LOCKS}:WaitsInside", True),
         (f"{LOCKS}:TakesOverEarly", True),
         ("single", False),
+        ("tests.locks_to_test.waiting_lines:Dated", False),
         ("mutant:set-without-expiry", False),
         ("tests.locks_to_test.unusual:Hashed", False),
     ],

@@ -184,3 +184,12 @@ def test_a_name_that_is_not_taken_at_all_is_not_in_anybodys_way() -> None:
         "order:resources",
     }
     assert outcome.failures == ()
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("_patched")
+def test_nodes_that_stand_in_for_others_are_nodes_that_a_majority_is_of() -> None:
+    found = examined(f"{PLACE}StandsIn", 600, to_the_end=True)
+    cause = next(each for each in found.defects if each.findings[0] == "overlap")
+    assert (cause.cause, cause.rule) == ("too-few-votes", "claims")
+    assert "its key lay only on" in cause.seen

@@ -54,3 +54,16 @@ class DropsPrefix(_Renamed):
     @staticmethod
     def renamed(key: str) -> str:
         return key.replace("/", ":").rpartition(":")[2]
+
+
+class SweepsItsPrefix(_Renamed):
+    """A release deletes every key whose name begins as its own does: it may have made some beside it."""
+
+    unlock_script = """
+        if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+        for _, name in ipairs(redis.call('keys', KEYS[1] .. '*')) do redis.call('del', name) end
+        return 1"""
+
+    @staticmethod
+    def renamed(key: str) -> str:
+        return f"lock:{key}"

@@ -381,8 +381,8 @@ class Ledger:
                 is_own = not slot.element or (entry.call is not None and entry.call.f == "acquire")
                 owner = (self._handed_to(entry, lies) or lease) if is_own else None
                 own = owned[slot] = Own(lies, owner, entry)
-                if lease is not None and not slot.element:
-                    lease.has_keys = lease.has_keys or not is_counter(lies)
+                if owner is not None and not slot.element:
+                    owner.has_keys = owner.has_keys or not is_counter(lies)
             else:
                 own = owned[slot] = Own(lies, before.lease, before.made_by)
             entry.effects.append(Effect(what, slot, before, own))

@@ -142,7 +142,7 @@ def _left_at(
 ) -> Iterator[Found]:
     """The keys of a lease that nobody has, at a time; ``asked``: its acquire was still going on then."""
     for node, slot, own in ledger.at(look_ns):
-        if own.lease is not lease:
+        if own.lease is not lease or (asked and (slot.element or slot.field)):  # a place of one that waits
             continue
         kind = Breach(RESIDUE, "acquire", LEAVES, "asked") if asked else residue_of(own, NEVER)
         if kind is not None:

@@ -404,7 +404,18 @@ class _Teller:
             for entry in call.entries
             for effect in entry.effects
             if effect.after is not None and effect.after.lease is call.lease
+            if not (effect.slot.element and call.lease.has_keys)
         ]
+        given_by = [
+            entry
+            for entry in self.ledger.entries
+            if entry.call is not None and entry.call.lease is not call.lease
+            if any(effect.after and effect.after.lease is call.lease for effect in entry.effects)
+        ]
+        if not made and given_by:
+            mark, facts = self._counted_from(claim, fast=False)
+            giver, at = given_by[-1].client.capitalize(), self.at(given_by[-1].time_ns)
+            return f": {giver} gave it the key at {at}{mark}", facts
         if not made:
             changed = [entry for entry in call.entries if entry.call is call]
             why = (
@@ -509,8 +520,11 @@ class _Teller:
         for call in self.ledger.calls:
             for entry in call.entries if call.lease is lease and call.f == "acquire" else ():
                 for effect in entry.effects:
-                    counts = effect.after is not None and effect.after.lies.value.isdigit()
-                    if effect.what in ("create", "count") and counts and effect.slot.field:
+                    if effect.after is None or not effect.after.lies.value.isdigit() or not effect.slot.field:
+                        continue
+                    before = effect.before.lies.value if effect.before is not None else "0"
+                    grew = int(effect.after.lies.value) - int(before) if before.isdigit() else 0
+                    if effect.what in ("create", "count") and grew == 1:
                         where = entry.node, effect.slot
                         if where in first_ns:
                             return first_ns[where], entry

@@ -135,3 +135,23 @@ async def run_locked(client: redis.Redis, name: str, ttl_ms: int, func):
         raise
     await client.eval(UNLOCK, 1, name, token)
     return result
+
+
+class TriesOnce:
+    """Releases once: where that ends with an error its user knows, and the key has a TTL."""
+
+    def __init__(self, client: redis.Redis, name: str, ttl_ms: int = 10_000) -> None:
+        self.client, self.name, self.ttl_ms = client, name, ttl_ms
+        self.token: str | None = None
+
+    async def acquire(self) -> bool:
+        token = uuid.uuid4().hex
+        if await self.client.set(self.name, token, nx=True, px=self.ttl_ms):
+            self.token = token
+        return self.token == token
+
+    async def release(self) -> bool:
+        if self.token is None:
+            return False
+        token, self.token = self.token, None
+        return bool(await self.client.eval(UNLOCK, 1, self.name, token))
