@@ -14,7 +14,7 @@ PATIENCE_MS = 3000
 
 
 class _OneNode(BaseLock):
-    POLLS, EVERY_S = 4, 0.3
+    POLLS, EVERY_S = 4, 0.4
 
     async def script(self, text: str, keys: list[str], *arguments: str | int) -> Any:
         return await self.ask("EVAL", text, len(keys), *keys, *arguments)

@@ -78,7 +78,7 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     grows = what in ("create", "prolong", "replace")
     if what == "create" and f == "acquire":
         may_be_place = slot.element and not ledger.capacity.read_write
-        if not may_be_place and is_apart(entry, slot.key, ledger):
+        if not may_be_place and is_apart(lease, slot.key, ledger, now_ns):
             return Breach(OWN_KEYS, f, what, APART if ledger.capacity.of_one else BESIDE)
         if beside(lease, entry.node, slot, ledger, now_ns) is not None:
             return Breach(OWN_KEYS, f, what, BESIDE)
@@ -171,30 +171,20 @@ def is_rival(other: Lease, lease: Lease, ledger: Ledger) -> bool:
     return is_anothers and other.resource == lease.resource
 
 
-def is_apart(entry: Entry, key: str, ledger: Ledger) -> bool:
-    """Whether others leave no room in the same lock, with majorities under other names and none here.
-
-    A lock with one holder may have several keys: one that the call names is no key of another lock, whatever
-    it does there.
-    """
-    call, apart = entry.call, list[Lease]()
-    if call is None:
-        return False
-    known = {key}
-    if ledger.capacity.of_one:
-        known |= {word for sent in call.sent for word in sent.words[1:]}
-        known |= {word for one in (*call.entries, entry) for each in one.inner for word in each.words[1:]}
+def is_apart(lease: Lease, key: str, ledger: Ledger, now_ns: int) -> bool:
+    """Whether others leave no room in the same lock, with majorities under other names and none here."""
+    apart: list[Lease] = []
     for other in ledger.leases.values():
-        if is_rival(other, call.lease, ledger) and other.is_live(entry.time_ns):
+        if is_rival(other, lease, ledger) and other.is_live(now_ns):
             keys = {
                 slot.key
                 for owned in ledger.owned.values()
                 for slot, own in owned.items()
                 if own.lease is other
             }
-            if keys and keys.isdisjoint(known) and ledger.kept_until_ns(other, entry.time_ns):
+            if keys and key not in keys and ledger.kept_until_ns(other, now_ns):
                 apart.append(other)
-    return bool(apart) and ledger.is_full(apart, call.lease)
+    return bool(apart) and ledger.is_full(apart, lease)
 
 
 def beside(lease: Lease, node: str, slot: Slot, ledger: Ledger, now_ns: int) -> Lease | None:
