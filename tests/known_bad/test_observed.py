@@ -6,7 +6,7 @@ import pytest
 
 from lab.examine.profile import learn
 from lab.examine.programs import Setting
-from lab.search.command import OPTIONS
+from lab.search.command import options_for
 from lab.search.runner import trials
 from tests.known_bad.examined import examined
 
@@ -31,7 +31,7 @@ def test_a_lease_is_observed_if_its_key_never_expires_and_is_replaced_all_the_sa
     lock: str, observed: bool
 ) -> None:
     with trials():
-        kind = learn(Setting(lock, OPTIONS, 5)).kind
+        kind = learn(Setting(lock, options_for(lock), 5)).kind
     assert kind.observed == observed
     assert (kind.reference == "observed-lease") == observed
 
