@@ -200,7 +200,7 @@ def source(file: str) -> list[str]:
             "overlap",
             "returns-released",
             "Alice's acquire of 1105 ms claimed the lease until 4902 ms, but its key lay on none of 1"
-            " nodes when it returned: A was not asked; its client had released that very lease, of 3 "
+            " nodes when it returned: A got no request; its client had released that very lease, of 3 "
             "ms, before",
             'plain.py: await self._call("EVALSHA", digest, 1, key, *arguments)',
             id="a lease that was released already",

@@ -817,7 +817,7 @@ def _answer(call: Call, node: str, until_ns: int = NEVER) -> str:
     """What became of what a call asked a node."""
     until_ns = min(until_ns, call.ended_ns)
     if not any(sent.node == node and sent.time_ns <= until_ns for sent in call.sent):
-        return "was not asked"
+        return "got no request"
     done = [entry for entry in call.entries if entry.node == node and entry.time_ns <= until_ns]
     if not done:
         return "did not get it in time"
