@@ -24,6 +24,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lab.drivers.messages import ONE_OBJECT
+from lab.drivers.shapes import shape_of
 from lab.errors import LabError
 from lab.examine.boundaries import SHORT_NS, Boundary, boundaries, faults_at, node_faults_at
 from lab.examine.probes import Profile
@@ -183,10 +184,12 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
     if "tasks" in setting.can and not (profile.watchdog or reentrant):
         second = [take(on(ALICE, "granted")), action(Release, later(0.05))]
         yield {ALICE: [take(), *write(0.2), give, take(), give], SECOND_TASK: second}
-        # Her first task comes too late, and gives back when the second has a lease of its own.
-        newer = [take(over), *write(0.3), give]
-        older = action(Release, on(SECOND_TASK, "granted", after_ns=ttl_ns // 50))
-        yield {ALICE: [take(), action(Read), older], SECOND_TASK: newer}
+        shape = shape_of(setting.lock)
+        if shape is None or shape.style != "object" or "key" in (shape.made.roles() if shape.made else ()):
+            # Her first task comes too late, and gives back when the second has a lease of its own.
+            newer = [take(over), *write(0.3), give]
+            older = action(Release, on(SECOND_TASK, "granted", after_ns=ttl_ns // 50))
+            yield {ALICE: [take(), action(Read), older], SECOND_TASK: newer}
     half_ns = setting.with_ttl(ttl_ns // 2).ttl_ns
     yield {ALICE: [take(ttl_ns=half_ns), *write(0.8 * half_ns / ttl_ns), give]}
     yield {ALICE: [take(ttl_ns=2 * ttl_ns), *write(1.5), give]}

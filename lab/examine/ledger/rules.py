@@ -109,9 +109,9 @@ def _of_claims(kept: Kept) -> Iterator[Found]:
         asked = {sent.node for sent in call.sent}
         if asked and len(asked) < uses and claim.kept_ns and claim.until_ns > at_ns:
             skipped = ledger.nodes_for(call) - asked
-            if not skipped <= away_from(kept.outcome, call.client, 0, at_ns):
-                kind, names = Breach(CLAIMS, call.f, SKIPS_NODES), ", ".join(sorted(skipped))
-                yield Found(kind, at_ns, claim=claim, call=call, text=names)
+            excused = skipped <= away_from(kept.outcome, call.client, 0, at_ns)
+            kind, names = Breach(CLAIMS, call.f, SKIPS_NODES), ", ".join(sorted(skipped))
+            yield Found(kind, at_ns, claim=claim, call=call, text=names, excused=excused)
         if claim.until_ns > max(claim.kept_ns, at_ns if claim.kept_ns else 0) + EXACT_NS:
             yield Found(Breach(CLAIMS, call.f, "claims"), at_ns, claim=claim, call=call)
 
@@ -378,7 +378,10 @@ def refusing(ledger: Ledger, call: Call, at_ns: int | None = None, *, places: bo
     for node, slot, own in ledger.at(call.called_ns if at_ns is None else at_ns):
         # An element of a lease that was never granted may be a place in a queue.
         is_place = slot.element and (own.lease is None or not own.lease.until_ns)
-        if slot.key in words and own.lease is not call.lease and (places or not is_place):
+        # What lies there of the same lock may refuse it, though the call finds it without its name.
+        is_same = places and own.lease is not None and own.lease.resource == call.lease.resource
+        is_there = slot.key in words and (places or not is_place)
+        if (is_there or is_same) and own.lease is not call.lease:
             found.setdefault(node, {})[id(own.lease)] = own
     full = {
         node: owns
