@@ -19,7 +19,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("schedules", [60, pytest.param(800, marks=pytest.mark.full)])
+@pytest.mark.parametrize("schedules", [60, pytest.param(500, marks=pytest.mark.full)])
 @pytest.mark.parametrize("lock", KINDS)
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)
