@@ -33,7 +33,7 @@ def test_a_lock_that_asks_sentinels_once_is_found_for_that_and_its_scenario_is_o
 
 @pytest.mark.full
 def test_what_is_lost_when_sentinels_promote_a_replica_is_a_limit_and_no_defect() -> None:
-    found = examined("tests.locks_to_test.with_sentinel:OnMaster", 340, replicas=2, sentinels=1)
+    found = examined("tests.locks_to_test.with_sentinel:OnMaster", 600, replicas=2, sentinels=1)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert found.reference == "sentinel"
     lost = {limit.finding for limit in found.limits if limit.assumption == PROMOTED}

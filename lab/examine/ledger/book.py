@@ -233,6 +233,7 @@ class Ledger:
         majority: how many of them make a grant.
         uses: how many of them the lock uses for one key; 0: all.
         reentrant: whether a client may have several grants of one lock.
+        replicated: whether they are a master and its replicas: the lock uses the one that is the master.
         capacity: how many may have the lock at once.
     """
 
@@ -243,9 +244,11 @@ class Ledger:
         *,
         uses: int = 0,
         reentrant: bool = False,
+        replicated: bool = False,
         capacity: Capacity = ONE_HOLDER,
     ) -> None:
         self.capacity = capacity
+        self.replicated = replicated
         self.nodes, self.majority, self.uses, self.reentrant = nodes, majority, uses or len(nodes), reentrant
         self.calls: list[Call] = []
         self.leases: dict[str, Lease] = {}
@@ -295,7 +298,7 @@ class Ledger:
 
         One that turns to other nodes where its own do not answer uses more of them than it means to.
         """
-        return max(self.majority, len(self._asked_for(lease)) // 2 + 1)
+        return self.majority if self.replicated else max(self.majority, len(self._asked_for(lease)) // 2 + 1)
 
     def _asked_for(self, lease: Lease) -> frozenset[str]:
         """The nodes that were asked so far for what a lease is about; all, if the lock uses all."""

@@ -106,6 +106,7 @@ class LedgerRun(TrialRun):
                 trial.majority,
                 uses=0 if trial.replicated else trial.uses,
                 reentrant=trial.reentrant,
+                replicated=trial.replicated,
                 capacity=capacity_in(trial),
             ),
             repairs,
