@@ -126,8 +126,14 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
 
 
 def _may_lead_to(kind: Breach, finding: str) -> bool:
-    """Whether a breach may be what leads to a finding: one more that is let in keeps nobody out."""
-    return not (kind.whose in (APART, BESIDE) and finding in ("unavailable", "leak"))
+    """Whether a breach may be what leads to a finding.
+
+    One more that is let in keeps nobody out, nor does an acquire that takes what lies there of a lease that
+    is over: it is granted the lock.
+    """
+    if finding not in ("unavailable", "leak") or kind.rule != OWN_KEYS:
+        return True
+    return not (kind.whose in (APART, BESIDE) or (kind.call == "acquire" and kind.whose.endswith(OVER)))
 
 
 def _first_wrong_read_ns(outcome: Outcome) -> int | None:
