@@ -96,13 +96,15 @@ def until_switch(events: Events) -> tuple[list[str], list[list[str]]]:
     """What the leader of a failover published up to the switch, and what the others did.
 
     Of the others what is left has one order: whether they also found the master down, and whether they saw
-    the promoted replica before they heard of it, depends on their rounds.
+    the promoted replica before they heard of it, depends on their rounds. On a busy machine one is also silent
+    for so long that others find it down and up again.
     """
-    by_chance = {"+sdown", "+odown", "-odown", "+try-failover", "-role-change"}
+    down = {"+sdown", "-sdown"}
+    by_chance = {*down, "+odown", "-odown", "+try-failover", "-role-change"}
     leader: list[str] = []
     others = []
     for seen in published(events).values():
-        names = [name for name, text in seen if name != "+sdown" or text.startswith("master")]
+        names = [name for name, text in seen if name not in down or text.startswith("master")]
         names = names[: names.index("+switch-master") + 1]
         if "+elected-leader" in names:
             leader = [name for name in names if name != "-odown"]
