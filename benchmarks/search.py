@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from lab.search.command import OPTIONS
 from lab.search.draw import STRATEGIES, Space, Strategy
-from lab.search.find import Budget, Progress, Search
+from lab.search.find import Progress, Search
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Found:
     per_second: float
 
 
-def search_once(lock: str, finding: str, strategy: Strategy, seed: int, budget: Budget) -> Found:
+def search_once(lock: str, finding: str, strategy: Strategy, seed: int, budget_s: float) -> Found:
     """Search with one seed."""
     first_cpu_s = math.inf
     began = time.process_time()
@@ -41,7 +41,7 @@ def search_once(lock: str, finding: str, strategy: Strategy, seed: int, budget: 
         if progress.stage == "searching":
             first_cpu_s = time.process_time() - began
 
-    search = Search(Space(lock, options=OPTIONS), finding, budget, seed=seed, strategy=strategy)
+    search = Search(Space(lock, options=OPTIONS), finding, budget_s=budget_s, seed=seed, strategy=strategy)
     search.on_progress = on_progress
     ended = search.run()
     if ended.first is None:
@@ -59,11 +59,10 @@ def main() -> int:
     parser.add_argument("--lock", default="redlock")
     parser.add_argument("--find", default="overlap")
     asked = parser.parse_args()
-    budget = Budget(seconds=asked.budget)
     rows: dict[Strategy, list[Found]] = {strategy: [] for strategy in STRATEGIES}
     for seed in range(asked.seeds):  # in turn, so that what disturbs the machine disturbs both
         for strategy in STRATEGIES:
-            found = search_once(asked.lock, asked.find, strategy, seed, budget)
+            found = search_once(asked.lock, asked.find, strategy, seed, asked.budget)
             rows[strategy].append(found)
             print(
                 f"seed {seed} {strategy}: {found.tried} schedules, {found.seconds:.1f} s, "

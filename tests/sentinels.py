@@ -96,8 +96,8 @@ def until_switch(events: Events) -> tuple[list[str], list[list[str]]]:
     """What the leader of a failover published up to the switch, and what the others did.
 
     Of the others what is left has one order: whether they also found the master down, and whether they saw
-    the promoted replica before they heard of it, depends on their rounds. On a busy machine one is also silent
-    for so long that others find it down and up again.
+    the promoted replica before they heard of it, depends on their rounds. On a busy machine one is also
+    silent for so long that others find it down and up again.
     """
     down = {"+sdown", "-sdown"}
     by_chance = {*down, "+odown", "-odown", "+try-failover", "-role-change"}

@@ -14,9 +14,9 @@ from lab.examine.keep import keep
 from lab.examine.kept import RESULT, Kept, directory_for
 from lab.examine.on_real import run_on_real
 from lab.examine.options import parse_options
-from lab.examine.progress import Progress
 from lab.examine.replay import replay
 from lab.examine.result import Examined
+from lab.examine.tried import Progress
 
 __all__ = [
     "RESULT",

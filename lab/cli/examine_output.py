@@ -33,9 +33,9 @@ from lab.report.timeline.words import clean
 
 if TYPE_CHECKING:
     from lab.examine.kept import Kept
-    from lab.examine.progress import Progress
     from lab.examine.replay import Replayed
     from lab.examine.result import Examined
+    from lab.examine.tried import Progress
 
 WIDTH_MAX: Final = 100
 LABEL: Final = 13
@@ -113,7 +113,7 @@ def progress(console: Console) -> Iterator[Callable[[Progress], None]]:
 def progress_line(at: Progress) -> str:
     """The progress of an examination, on one line."""
     found = words.counted(at.defects, "defect")
-    return f"{words.counted(at.schedules, 'schedule')}, {at.seconds:.0f} s, {found} · {at.part}"
+    return f"{words.counted(at.schedules, 'schedule')}, {at.seconds:.0f} s, {found} · {at.stage}"
 
 
 def print_examined(console: Console, kept: Kept) -> None:

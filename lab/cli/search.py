@@ -13,6 +13,7 @@ from lab.cli.options import (
     Clients,
     Dask,
     Faults,
+    Jobs,
     Json,
     Nodes,
     Persistence,
@@ -30,7 +31,7 @@ app = typer.Typer()
 def search(
     lock: Annotated[str, typer.Option(help="The lock under test: a name, package.module:name, or a driver.")],
     find: Annotated[str, typer.Option(help="The finding that is searched for.")] = "overlap",
-    budget: Annotated[str, typer.Option(help="How long to search, like 60s.")] = "60s",
+    budget: Annotated[str, typer.Option(help="Processor time until something is found, like 60s.")] = "60s",
     schedules: Annotated[int | None, typer.Option(min=1, help="How many schedules at most.")] = None,
     seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
     settings: Set = None,
@@ -41,9 +42,7 @@ def search(
     persistence: Persistence = None,
     strategy: Strategy = None,
     wire: Wire = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="How many processes at once; one if absent.")
-    ] = None,
+    jobs: Jobs = None,
     dask: Dask = None,
     server: Server = None,
     confirm: Annotated[

@@ -123,7 +123,7 @@ def search_progress(console: Console) -> Iterator[Callable[[Searched], None]]:
 def progress_line(searched: Searched) -> str:
     """The progress of a search, on one line."""
     return (
-        f"{searched.stage}: {searched.tried:,} schedules, {searched.per_second:.0f}/s, "
+        f"{searched.stage}: {searched.schedules:,} schedules, {searched.per_second:.0f}/s, "
         f"{searched.violations} violations, {len(searched.covered)} pairs of fault and lock state"
     )
 
@@ -138,7 +138,7 @@ def print_ended(console: Console, ended: Ended, finding: str, replay: Replay | N
         replay: of the scenario of what was found; None if nothing was, or it makes no scenario.
     """
     spent = (
-        f"{ended.progress.tried:,} schedules in {ended.progress.seconds:.1f} s "
+        f"{ended.progress.schedules:,} schedules in {ended.progress.seconds:.1f} s "
         f"({ended.progress.per_second:.0f}/s), {len(ended.progress.covered)} pairs of fault and lock state, "
         f"{ended.progress.sampled} cleared schedules checked in full"
     )

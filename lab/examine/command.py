@@ -25,17 +25,17 @@ from lab.examine.kinds import Kind
 from lab.examine.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, again, drawn, parts
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
-from lab.examine.progress import Budget, OutOfTime, Progress
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations, sorts
-from lab.examine.tried import tried
+from lab.examine.tried import Progress, tried
 from lab.locks import capacity_of, lock_class, margin_ns, refuse_alone
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
 from lab.search.branches import LockCode, noted
 from lab.search.command import OPTIONS, options_for
 from lab.search.faults import is_a
+from lab.search.loop import LAG, Budget, OutOfTime
 from lab.search.runner import trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
@@ -46,8 +46,6 @@ KEEPS: Final = 1 / 6
 """The share of the budget in which defects are written as scenarios, and replayed."""
 REAL: Final = 1 / 4
 """The share of the budget in which a driver's defects are run on real Redis."""
-LAG: Final = 32
-"""So many trials later a new state counts in what is drawn: meanwhile other cores run the ones between."""
 
 
 OF_COMMAND_LINE: Final = {
@@ -147,7 +145,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     notes = partial(noted, asked.lock)
     with notes() as code, closing(Workers(tried, asked.jobs, notes, dask=asked.dask)) as workers, trials():
         budget = Budget(budget_s, workers.busiest_s)
-        on_progress(Progress(part="asking the lock what it is"))
+        on_progress(Progress(stage="asking the lock what it is"))
         try:
             profile, options = _learned(asked, options, budget.check)
         except OutOfTime:

@@ -32,13 +32,12 @@ from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.ledger.breaches import RESIDUE
 from lab.examine.left_behind import keys_there
 from lab.examine.naming import Cause, causes_of
-from lab.examine.progress import Budget, OutOfTime, Progress
 from lab.examine.reentrant import takes_again
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
 from lab.examine.situations import SITUATIONS
-from lab.examine.tried import Tried, tried
+from lab.examine.tried import Progress, Tried, tried
 from lab.search.faults import every_fault, fault_of
-from lab.search.find import COLLECT_EVERY, variant
+from lab.search.loop import AHEAD, Budget, Loop, OutOfTime, variants
 from lab.search.minimise import minimise
 from lab.search.runner import run_trial
 from lab.search.trial import OptionValue, Trial
@@ -59,8 +58,6 @@ BREADTH: Final = 2 / 3
 part ends: with the first defect the rest of the budget is kept for what comes afterwards."""
 LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
-AHEAD: Final = 64
-"""So many trials ahead are begun on other cores, which so have work while one is looked at closely."""
 BEYOND_MAX: Final = 12
 """After so many schedules beyond an assumption in which the reference fails as well, it is asked no more."""
 
@@ -90,11 +87,10 @@ class Examination:
         schedules: int | None = None,
     ) -> None:
         self.kind, self._options, self._budget, self._after = kind, options, budget, after
-        self._schedules_max = math.inf if schedules is None else schedules
         self._cpu_s = time.process_time()
-        self._on_progress = on_progress
         self._workers = Workers(tried) if workers is None else workers
         self.progress = Progress()
+        self._loop = Loop(self._workers, budget, self.progress, on_progress, schedules)
         self.defects = self.progress.found
         self.limits: dict[tuple[str, str], Limit] = {}
         self.parts: list[Part] = []
@@ -202,8 +198,8 @@ class Examination:
 
         Raises ``OutOfTime``.
         """
-        for part, job in self._workers.in_order(found, ahead):
-            self.progress.part = part.name
+        for part, job in self._loop.in_order(found, ahead, self.check_time):
+            self.progress.stage = part.name
             self._try(part, job)
             yield part, job
 
@@ -211,14 +207,12 @@ class Examination:
         """See what came of a trial, or that it could not be run.
 
         Raises:
-            OutOfTime: the budget is spent, or there were as many schedules as there may be.
+            OutOfTime: the budget is spent.
             NotModelled: the lock uses what the nodes do not do: trials without a verdict are no examination.
         """
-        self.check_time()
-        if sum(each.tried for each in self.parts) >= self._schedules_max:
-            raise OutOfTime
+        known = len(self.progress.branches)
         try:
-            seen = self._workers.result(job)
+            seen = self._loop.answer(job)
         except UnknownOutcome as error:
             part.tried += 1
             self._leave_open(ERROR, str(error).partition("\n")[0], job.argument)
@@ -226,9 +220,8 @@ class Examination:
         except LabError as error:
             self._note_failure(f"a schedule of {part.name!r} could not be run", error)
             return
-        if not seen.branches <= self.progress.branches:
+        if len(self.progress.branches) > known:
             self.kept.append(job.argument)
-        self._count(seen)
         self.progress.grants += seen.grants
         part.tried += 1
         for violation in seen.violations.values():
@@ -244,15 +237,6 @@ class Examination:
         """What is left of the budget for schedules."""
         self.progress.seconds = self._budget.real_s
         return self._budget.left_s - (self._after * self._budget.seconds if self.defects else 0.0)
-
-    def _count(self, seen: Tried) -> None:
-        progress = self.progress
-        progress.schedules += 1
-        progress.covered |= seen.covered
-        progress.branches |= seen.branches
-        if progress.schedules % COLLECT_EVERY == 0:
-            gc.collect()
-        self._on_progress(progress)
 
     def _consider(self, part: Part, trial: Trial, violation: Violation, sendings: int) -> None:
         """A limit of the kind, or something to look into: now, or when the directed part is through."""
@@ -371,7 +355,7 @@ class Examination:
 
     def _is_steady(self, trial: Trial, violation: Violation) -> bool:
         """Whether a few variants of a trial show the finding, too."""
-        return all(self._violates(variant(trial, number), violation.finding) for number in range(1, STEADY))
+        return all(self._violates(each, violation.finding) for each in variants(trial, STEADY)[1:])
 
     def _smallest(
         self, trial: Trial, violation: Violation, keeps: str = "", *, steady: bool = False
@@ -420,14 +404,13 @@ class Examination:
         ]
 
     def _violates(self, trial: Trial, finding: str) -> bool:
-        return self._shows(finding, lambda: self._workers.here(trial))
+        return self._shows(finding, lambda: self._loop.here(trial))
 
     def _shows(self, finding: str, look: Callable[[], Tried]) -> bool:
         try:
             seen = look()
         except (UnknownOutcome, NotModelled):
             return False
-        self._count(seen)
         return finding in seen.violations
 
     def _add(self, part: Part, trial: Trial, seen: Violation, beyond: bool, to_the_end: bool) -> None:
@@ -496,10 +479,10 @@ class Examination:
         not so many show it, or that the reference has it as well.
         """
         run = reproduced = lost = 0
-        chosen = [variant(trial, number) if number else trial for number in range(VARIANTS)]
-        jobs = self._workers.at_once([each for one in chosen for each in (one, self._for_reference(one))])
+        pairs = ((one, self._for_reference(one)) for one in variants(trial, VARIANTS))
+        jobs = self._workers.at_once([each for pair in pairs for each in pair])
         while run < VARIANTS and (run == 0 or self._left_s() > 0):
-            own, of_reference = (partial(self._workers.result, job) for job in jobs[2 * run : 2 * run + 2])
+            own, of_reference = (partial(self._loop.answer, job) for job in jobs[2 * run : 2 * run + 2])
             run += 1
             reproduced += self._shows(finding, own)
             lost += self._shows(finding, of_reference)

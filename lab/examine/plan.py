@@ -29,7 +29,8 @@ from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.scenario.tracks import Timed
-from lab.search.draw import RandomDraw, Space, draw_trial, mutated
+from lab.search import draw as search
+from lab.search.draw import Space
 from lab.search.faults import Kind as FaultKind
 from lab.search.trial import Trial
 
@@ -41,8 +42,6 @@ TWO_TRIES: Final = {"retry_count": 2}
 """Options with which an acquire asks twice, so that an attempt that failed is followed by another."""
 TRIED_TWICE: Final = ("contend", "at once", "whole lease")
 """The programs that are tried with that, too."""
-KEPT_MAX: Final = 24
-"""How many of the trials that reached new states random trials are made from."""
 
 AGAIN = "holders that take the lock again"
 NAMES = "two locks with different names"
@@ -129,7 +128,7 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
 
     With ``plain`` each client releases what it took before it asks again.
     """
-    draw, holders = RandomDraw(random), setting.holders()
+    holders = setting.holders()
     space = Space(
         setting.lock,
         dict(setting.options),
@@ -142,12 +141,7 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
         cancels="cancel" in setting.can,
         demand_ns=3 * setting.ttl_ns + 4 * S_NS,
     )
-    while True:
-        swarm = space.only([kind for kind in DRAWN_KINDS if random.random() < 0.6] or DRAWN_KINDS)
-        if kept and random.random() < 0.7:
-            trial = mutated(draw, swarm, random.choice(kept[-KEPT_MAX:]))
-        else:
-            trial = draw_trial(draw, swarm, "guided")
+    for trial in search.drawn(space, random, kept):
         trial = replace(trial, clients={**trial.clients, **dict.fromkeys(holders, ())}, tracks=holders)
         trial = released_once(trial) if plain else trial
         yield random.choice(list(in_roles(setting.capacity, [trial])))

@@ -16,7 +16,7 @@ from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.schedule_words import schedule_words
 from lab.scenario.load import load_scenario
-from lab.search.find import variant
+from lab.search.loop import variant
 from lab.search.replay import read_trial
 from lab.search.runner import run_trial, trials
 from lab.search.space import must_run_in_virtual_time

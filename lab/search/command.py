@@ -19,7 +19,7 @@ from lab.scenario.model import Scenario
 from lab.search.as_scenario import NotExpressible, scenarios_of, text_of
 from lab.search.confirm import Confirmation, Replay, best_replayed
 from lab.search.draw import S_NS
-from lab.search.find import Budget, Ended, Search
+from lab.search.find import Ended, Search
 from lab.search.minimise import places
 from lab.search.replay import MARK
 from lab.search.runner import trials
@@ -52,7 +52,7 @@ class Asked:
     out: Path | None = None
     command: str = ""
     jobs: int | None = None
-    """How many processes run trials; this one alone if None."""
+    """How many processes run trials; as many as there are cores if None."""
     dask: str = ""
     """The scheduler of a Dask cluster that runs trials, beside this process."""
 
@@ -90,11 +90,12 @@ def search_of(asked: Asked) -> Search:
     return Search(
         space,
         find,
-        Budget(parse_duration("--budget", asked.budget) / 1e9, asked.schedules),
+        budget_s=parse_duration("--budget", asked.budget) / 1e9,
+        schedules=asked.schedules,
         seed=asked.seed,
         strategy=strategy,
         wire=wire,
-        jobs=asked.jobs if asked.dask else asked.jobs or 1,
+        jobs=asked.jobs,
         dask=asked.dask,
     )
 
@@ -185,7 +186,7 @@ def to_json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None
         else {"on": "sim", "reproduced_with_seeds": saved.replay.seeds, "of": saved.replay.of},
         "first": None if first is None else {"schedules": first.tried, "seconds": round(first.seconds, 3)},
         "racy": ended.racy,
-        "schedules": progress.tried,
+        "schedules": progress.schedules,
         "seconds": round(progress.seconds, 3),
         "violations": progress.violations,
         "covered": len(progress.covered),

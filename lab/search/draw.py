@@ -1,9 +1,10 @@
-"""Drawing trials: from Hypothesis, which then shrinks what it drew, or from a plain source of randomness."""
+"""Drawing trials: from any source of choices, or a random one after the other for a search."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import msgspec
@@ -31,6 +32,12 @@ Strategy = Literal["guided", "random"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 PERSISTENCES: Final[tuple[Persistence, ...]] = ("none", "aof-everysec", "aof-always")
 """What is drawn; in a trial, which takes seconds, snapshots at save points would keep nothing."""
+ENABLED: Final = 0.6
+"""The chance of each kind of fault to be enabled in a guided trial."""
+MUTATED: Final = 0.7
+"""How many guided trials are made of one that is kept, as soon as there is one."""
+KEPT_MAX: Final = 24
+"""How many of those that are kept are used."""
 FAULTS_MAX: Final = 8
 ROUNDS_MAX: Final = 4
 DRIFTS_PPM: Final = (8_000, -8_000, 200_000, -200_000)
@@ -62,12 +69,12 @@ class Draw(Protocol):
 class RandomDraw:
     """Choices from a source of randomness."""
 
-    def __init__(self, random: object) -> None:
-        self._randint = random.randint  # type: ignore[attr-defined]
+    def __init__(self, random: Random) -> None:
+        self._random = random
 
     def integer(self, least: int, most: int) -> int:
         """Uniform."""
-        return int(self._randint(least, most))
+        return self._random.randint(least, most)
 
 
 def choice(draw: Draw, among: Sequence[T]) -> T:
@@ -102,6 +109,25 @@ class Space:
     def only(self, kinds: Sequence[Kind]) -> Space:
         """The part of it with these kinds of faults."""
         return replace(self, kinds=tuple(kinds))
+
+
+def drawn(
+    space: Space, random: Random, kept: Sequence[Trial], strategy: Strategy = "guided"
+) -> Iterator[Trial]:
+    """Trials without end. ``guided``: each with some kinds of faults, and most of them like one ``kept``.
+
+    ``kept`` may change meanwhile; its last ones count.
+    """
+    draw = RandomDraw(random)
+    if strategy == "random":
+        while True:
+            yield draw_trial(draw, space, strategy)
+    while True:
+        swarm = space.only([kind for kind in space.kinds if random.random() < ENABLED] or space.kinds)
+        if kept and random.random() < MUTATED:
+            yield mutated(draw, swarm, random.choice(kept[-KEPT_MAX:]))
+        else:
+            yield draw_trial(draw, swarm, strategy)
 
 
 def draw_trial(draw: Draw, space: Space, strategy: Strategy) -> Trial:

@@ -62,8 +62,6 @@ class Workers(Generic[A]):
     ) -> None:
         self._ask = ask
         cluster = cluster_at(dask, jobs) if dask else None
-        self.near = cluster is None
-        """Whether helpers are on this machine: a few trials are then worth handing out."""
         helpers = (cores() if jobs is None else jobs) - 1 if cluster is None else cluster.size
         work = Work(ask, partial(_session, within))
         self._executor: Executor[Trial, A] = Executor(work, helpers, rules, cluster)

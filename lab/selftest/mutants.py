@@ -222,7 +222,7 @@ def _clean(scenario: str, lock: str, seed: int) -> tuple[str, ...]:
 def by_search(mutant: Mutant, seed: int) -> Catch:
     """Search for its finding, and for the same with the real lock."""
     from lab.search.as_scenario import scenarios_of
-    from lab.search.find import Budget, Search
+    from lab.search.find import Search
     from lab.search.runner import trials
     from lab.search.space import parse_kinds
 
@@ -239,14 +239,14 @@ def by_search(mutant: Mutant, seed: int) -> Catch:
     ]
     repeat = shlex.join([*words, "--seed", str(seed), "--schedules", str(SEARCHED_MAX)])
     row = replace(blank(mutant, "search"), repeat=repeat)
-    ended = Search(_space(mutant.lock, kinds), mutant.finding, Budget(trials=SEARCHED_MAX), seed=seed)
+    ended = Search(_space(mutant.lock, kinds), mutant.finding, schedules=SEARCHED_MAX, seed=seed)
     found = ended.run()
     if found.found is None or found.first is None:
-        tried = found.progress.tried
+        tried = found.progress.schedules
         why = f"{mutant.finding} was not found in {tried} schedules"
         return replace(row, result="survived", schedules=tried, reasons=(why,))
     needed = max(found.first.tried, CONTROLS_MIN)
-    control = Search(_space(mutant.real, kinds), mutant.finding, Budget(trials=needed), seed=seed)
+    control = Search(_space(mutant.real, kinds), mutant.finding, schedules=needed, seed=seed)
     accused = control.run().found is not None
     with trials():
         why = scenarios_of(found.found, mutant.finding, command=repeat)[0].why

@@ -20,14 +20,13 @@ from lab.examine.plan import again as again_by_holder
 from lab.examine.plan import drawn, singles
 from lab.examine.profile import learn
 from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.progress import Budget
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
 from lab.examine.situations import situations
 from lab.examine.tried import tried
 from lab.locks import capacity_of
 from lab.search.command import OPTIONS, options_for
-from lab.search.find import variant
+from lab.search.loop import Budget, variant
 from lab.search.runner import trials
 from lab.search.workers import Workers
 from tests.known_bad.test_examined import CORRECT

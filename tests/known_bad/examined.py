@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lab.examine.command import Asked, examine
-from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Examined
+from lab.examine.tried import Progress
+from lab.search.loop import OutOfTime
 
 
 def examined(

@@ -16,10 +16,10 @@ from lab.examine.examination import Examination
 from lab.examine.kinds import Kind
 from lab.examine.plan import Doubles
 from lab.examine.programs import PROGRAMS, Program, Setting
-from lab.examine.progress import Budget
 from lab.examine.tried import tried
 from lab.locks.broken import MUTANTS, Mutant
 from lab.search.command import OPTIONS
+from lab.search.loop import Budget
 from lab.search.runner import trials
 from lab.search.trial import Trial
 from lab.search.workers import Workers

@@ -38,12 +38,12 @@ from lab.drivers.registry import row
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.command import Asked, examine, situations_of
 from lab.examine.naming import causes_of
-from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Defect, Examined
 from lab.examine.situations import MEASURED, Found, in_turns
-from lab.examine.tried import tried
+from lab.examine.tried import Progress, tried
 from lab.report.examined import Kept, Tried, write_kept
 from lab.scenario.load import load_scenario
+from lab.search.loop import OutOfTime
 from lab.search.trial import as_in_a_file, from_a_file
 from lab.substrates.sim.errors import SimulationError
 

@@ -30,7 +30,6 @@ from lab.examine.on_real import run_on_real
 from lab.examine.probes import NotShown, Probes
 from lab.examine.profile import _must_work, learn
 from lab.examine.programs import Setting
-from lab.examine.progress import Budget
 from lab.examine.result import Examined, OnReal
 from lab.faults.client_crash import ClientCrash
 from lab.faults.cut import Cut
@@ -43,6 +42,7 @@ from lab.processes import processes_of
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import at_start, on
 from lab.search.faults import timed_fault
+from lab.search.loop import Budget
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Round, Trial
 from lab.shims.virtual_time import VirtualTime

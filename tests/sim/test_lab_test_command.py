@@ -18,14 +18,15 @@ from lab.cli.app import call
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.examination import Examination
 from lab.examine.narrative import narrate
-from lab.examine.progress import Budget, Progress
 from lab.examine.result import decode
+from lab.examine.tried import Progress
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
 from lab.locks.broken.grants import SetWithoutNx
 from lab.scenario.load import load_scenario
 from lab.scenario.triggers import on
 from lab.search.faults import timed_fault
+from lab.search.loop import Budget
 from lab.search.replay import read_trial
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Round, Trial

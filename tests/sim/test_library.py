@@ -103,4 +103,4 @@ def test_a_suite_for_a_lock_and_drawn_schedules_from_python(tmp_path: Path) -> N
         labs.campaign(seeds="0:2", lock="redlock", nodes=3, set=small)
     searched = labs.search("single", set=small, schedules=5, faults="cut", strategy="random")
     assert not searched.found
-    assert searched.ended.progress.tried == 5
+    assert searched.ended.progress.schedules == 5

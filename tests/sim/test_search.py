@@ -28,7 +28,8 @@ from lab.search.as_scenario import scenarios_of, text_of
 from lab.search.command import REPLAYS
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.faults import CLASSIC_KINDS, KINDS, Kind, client_of, nodes_of, timed_fault
-from lab.search.find import VARIANTS, Budget, Ended, First, Progress, Search, variant
+from lab.search.find import VARIANTS, Ended, First, Progress, Search
+from lab.search.loop import variant
 from lab.search.minimise import deletions, minimise, places
 from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
@@ -51,7 +52,7 @@ def space(lock: str, kinds: tuple[Kind, ...], **more: object) -> Space:
 def search(
     lock: str, finding: str, kinds: tuple[Kind, ...], schedules: int, seed: int, **more: object
 ) -> Ended:
-    return Search(space(lock, kinds, **more), finding, Budget(trials=schedules), seed=seed).run()
+    return Search(space(lock, kinds, **more), finding, schedules=schedules, seed=seed).run()
 
 
 def kinds_at_places(trial: Trial) -> list[str]:
@@ -84,7 +85,7 @@ def test_nothing_can_be_taken_from_what_was_found(ended: Ended) -> None:
 def test_the_same_seed_draws_the_same() -> None:
     one, again = (search("redlock-fenced", "fence-order", (Cut, Crash), 40, 9) for _ in range(2))
     assert one.progress.covered == again.progress.covered
-    assert one.progress.tried == again.progress.tried
+    assert one.progress.schedules == again.progress.schedules
 
 
 @pytest.mark.full
@@ -105,7 +106,7 @@ def test_what_was_found_is_told_as_a_scenario_that_replays(ended: Ended, tmp_pat
 @pytest.mark.full
 def test_a_lock_inside_its_assumptions_is_not_accused() -> None:
     ended = search("redlock", "overlap", (Cut, Delay, Hold, Crash), 80, 7)
-    assert (ended.found, ended.progress.tried) == (None, 80)
+    assert (ended.found, ended.progress.schedules) == (None, 80)
     assert ended.progress.covered
 
 
@@ -140,9 +141,8 @@ def test_clients_do_all_they_can_where_faults_beyond_the_classic_ones_are_asked_
 
 @pytest.mark.full
 def test_random_draws_other_trials_than_guided() -> None:
-    budget = Budget(trials=15)
     one, other = (
-        Search(space("redlock", (Cut, Jump)), "overlap", budget, seed=5, strategy=strategy)
+        Search(space("redlock", (Cut, Jump)), "overlap", schedules=15, seed=5, strategy=strategy)
         for strategy in ("guided", "random")
     )
     assert one.run().progress.covered != other.run().progress.covered

@@ -21,14 +21,13 @@ from lab.errors import LabError
 from lab.examine.examination import Examination
 from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.progress import Budget
 from lab.examine.result import Part
 from lab.examine.tried import tried
 from lab.search import workers as module
 from lab.search.command import OPTIONS
 from lab.search.draw import Space
-from lab.search.find import Budget as SearchBudget
 from lab.search.find import Search
+from lab.search.loop import Budget
 from lab.search.runner import trials
 from lab.search.trial import Trial
 from lab.search.workers import QUEUED, RULES, Workers
@@ -89,12 +88,12 @@ def test_a_search_comes_to_the_same_with_any_number_of_processes(
 ) -> None:
     ended = []
     for jobs in (1, 2):
-        search = Search(Space(lock, options=OPTIONS), finding, SearchBudget(trials=most), seed=2, jobs=jobs)
+        search = Search(Space(lock, options=OPTIONS), finding, schedules=most, seed=2, jobs=jobs)
         one = search.run()
         one.progress.seconds = 0.0
         ended.append(one)
     alone, together = ended
-    assert alone.progress.tried >= 150
+    assert alone.progress.schedules >= 100
     assert (alone.found is not None) == found
     assert together.progress == alone.progress
     assert (together.found, together.racy) == (alone.found, alone.racy)

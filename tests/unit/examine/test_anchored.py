@@ -16,7 +16,6 @@ from lab.examine.judge import Violation, labels
 from lab.examine.own_findings import all_violations
 from lab.examine.profile import learn
 from lab.examine.programs import ALICE, BOB, Setting
-from lab.examine.progress import Budget
 from lab.examine.reentrant import takes_again
 from lab.examine.result import Defect, Part
 from lab.examine.tried import tried
@@ -24,6 +23,7 @@ from lab.faults.hold import Hold
 from lab.scenario.tracks import Timed
 from lab.search.as_scenario import scenarios_of
 from lab.search.command import OPTIONS
+from lab.search.loop import Budget
 from lab.search.plainer_tracks import fits
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Trial

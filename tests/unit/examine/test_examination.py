@@ -20,16 +20,16 @@ from lab.examine.ledger.keeping import keep
 from lab.examine.naming import Cause, causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.programs import PROGRAMS, Program, Setting
-from lab.examine.progress import SLOWEST, Budget, OutOfTime, Progress
 from lab.examine.result import Part, Undecided
 from lab.examine.sharing import shared
-from lab.examine.tried import Tried, tried
+from lab.examine.tried import Progress, Tried, tried
 from lab.examine.words import defect_words
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.scenario.triggers import at_start, on
 from lab.search.faults import timed_fault
+from lab.search.loop import SLOWEST, Budget, OutOfTime
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Round, Trial
 from lab.search.workers import Job, Workers
@@ -299,9 +299,8 @@ def test_without_a_cause_nearly_all_variants_must_show_it(
 
 def test_the_directed_part_is_run_before_anything_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     """And each sort of finding is looked into once before any of them is a second time."""
-    one = examination(Kind(True))
     order: list[str] = []
-    monkeypatch.setattr(one, "_count", lambda seen: order.append("run"))
+    one = examination(Kind(True), on_progress=lambda _: order.append("run"))
     monkeypatch.setattr(one, "_decide", lambda part, trial, violation: order.append(violation.finding))
     setting = Setting("mutant:bare-del", OPTIONS)
     with trials():

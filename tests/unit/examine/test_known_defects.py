@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from lab.drivers.registry import rows
 from lab.examine.catalogue import CATALOGUE
 from lab.examine.command import Asked
-from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Examined
+from lab.examine.tried import Progress
 from lab.examine.words import SOUGHT
 from lab.paths import scenario_dir
+from lab.search.loop import OutOfTime
 from tests.local import known_defects as measured
 from tests.local.known_defects import known_defects, main
 from tests.unit.examine.test_output import defect, examined

@@ -23,7 +23,6 @@ from lab.examine.kinds import LIMITS, SEMAPHORE, SENTENCES
 from lab.examine.options import parse_options
 from lab.examine.page import to_html
 from lab.examine.plan import BEYOND, DRAWN, NAMES, PAIRS, SINGLES
-from lab.examine.progress import Progress
 from lab.examine.result import (
     NO_TIME,
     Defect,
@@ -37,6 +36,7 @@ from lab.examine.result import (
     decode,
 )
 from lab.examine.schedule_words import schedule_words
+from lab.examine.tried import Progress
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
@@ -280,7 +280,7 @@ def test_words_of_a_lock_cannot_command_the_terminal() -> None:
 
 
 def test_the_progress_says_how_far_it_is() -> None:
-    at = Progress(1234, 5.4, DRAWN, [defect()])
+    at = Progress(1234, 5.4, DRAWN, found=[defect()])
     assert progress_line(at) == f"1,234 schedules, 5 s, 1 defect · {DRAWN}"
 
 

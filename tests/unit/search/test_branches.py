@@ -17,12 +17,12 @@ from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.progress import Budget, OutOfTime
 from lab.examine.result import Part
 from lab.faults.jump import Jump
 from lab.scenario.triggers import at_start
 from lab.search.branches import NAME, NO_SOURCE, OF_DRIVERS, TAKEN, LockCode, noted
 from lab.search.faults import timed_fault
+from lab.search.loop import Budget, OutOfTime
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Round, Trial
 from tests.unit.search import rare, rare_words
