@@ -2,8 +2,9 @@
 -- call(...) and pcall(...) run a command: the former raises an object that explain(object) turns into {err=...}.
 -- They come from Python, without Lua around them, so that the frame of a script that says "return redis.call(...)"
 -- is still there to tell its line. random(): in [0, 1). digest(s): SHA-1 in hex, for scripts. missing(name) raises: a
--- script uses what is not simulated; endless(bound) as well: it did not end within that.
-local redis_call, redis_pcall, explain, random, digest, missing, endless, million_steps_max = ...
+-- script uses what is not simulated; endless(bound) as well: it did not end within that. json_decode(text) and the
+-- functions of bits(name) raise what explain(object) turns into a text; they come from Python for the same reason.
+local redis_call, redis_pcall, explain, random, digest, missing, endless, json_decode, bits, million_steps_max = ...
 local error, type, rawget, rawset, pairs, unpack, select = error, type, rawget, rawset, pairs, unpack, select
 local setmetatable, pcall, xpcall, tostring, loadstring, setfenv = setmetatable, pcall, xpcall, tostring, loadstring, setfenv
 local getinfo, sethook, floor, format, gsub = debug.getinfo, debug.sethook, math.floor, string.format, string.gsub
@@ -54,7 +55,7 @@ function redis.breakpoint() return false end
 function redis.debug() end
 function redis.replicate_commands() return true end
 
--- cjson: encoding only, as lua-cjson does it.
+-- cjson, as lua-cjson does it.
 local cjson = {null = newproxy()}
 local ESCAPES = {['"'] = '\\"', ['\\'] = '\\\\', ['/'] = '\\/', ['\b'] = '\\b', ['\f'] = '\\f', ['\n'] = '\\n',
   ['\r'] = '\\r', ['\t'] = '\\t', ['\127'] = '\\u007f'}
@@ -96,7 +97,145 @@ function encode(value)
   error('Cannot serialise ' .. kind .. ': type not supported', 0)
 end
 cjson.encode = encode
+
+-- Decoding: next_token(text, at) says what begins there, its value, and where the rest of the text begins.
+local PLAIN = {['{'] = 'OBJ_BEGIN', ['}'] = 'OBJ_END', ['['] = 'ARR_BEGIN', [']'] = 'ARR_END', [':'] = 'COLON',
+  [','] = 'COMMA'}
+local UNESCAPED = {b = '\b', f = '\f', n = '\n', r = '\r', t = '\t', ['"'] = '"', ['\\'] = '\\', ['/'] = '/'}
+local NESTED_MAX = 1000
+
+local function utf8(point)
+  if point < 0x80 then return string.char(point) end
+  local bytes, lead, most = {}, 0, 0x20
+  repeat
+    table.insert(bytes, 1, string.char(0x80 + point % 64))
+    point, lead, most = floor(point / 64), floor(lead / 2) + 0x80, most / 2
+  until point < most
+  lead = ({0xc0, 0xe0, 0xf0})[#bytes]
+  return string.char(lead + point) .. table.concat(bytes)
+end
+
+local function four_digits(text, at)
+  local digits = text:match('^%x%x%x%x', at)
+  return digits and tonumber(digits, 16)
+end
+
+local function unicode(text, at) -- after \u: the bytes, and where the rest begins
+  local point = four_digits(text, at)
+  if not point then return end
+  at = at + 4
+  if point >= 0xdc00 and point < 0xe000 then return end
+  if point >= 0xd800 and point < 0xdc00 then
+    local low = text:sub(at, at + 1) == '\\u' and four_digits(text, at + 2)
+    if not low or low < 0xdc00 or low >= 0xe000 then return end
+    point, at = 0x10000 + (point - 0xd800) * 0x400 + (low - 0xdc00), at + 6
+  end
+  return utf8(point), at
+end
+
+local function string_token(text, at)
+  local parts, from = {}, at + 1
+  while true do
+    local stop = text:find('["\\%c]', from)
+    if not stop or stop > #text then return 'ERROR', 'unexpected end of string', #text + 1 end
+    local character = text:sub(stop, stop)
+    parts[#parts + 1] = text:sub(from, stop - 1)
+    if character == '"' then return 'STRING', table.concat(parts), stop + 1 end
+    if character == '\\' then
+      local escaped = text:sub(stop + 1, stop + 1)
+      if escaped == 'u' then
+        local bytes, rest = unicode(text, stop + 2)
+        if not bytes then return 'ERROR', 'invalid unicode escape code', stop end
+        parts[#parts + 1], from = bytes, rest
+      elseif UNESCAPED[escaped] then
+        parts[#parts + 1], from = UNESCAPED[escaped], stop + 2
+      else
+        return 'ERROR', 'invalid escape code', stop
+      end
+    else
+      parts[#parts + 1], from = character, stop + 1
+    end
+  end
+end
+
+local WORDS = {['true'] = {'BOOLEAN', true}, ['false'] = {'BOOLEAN', false}, ['null'] = {'NULL', cjson.null}}
+local function next_token(text, at)
+  at = text:find('[^ \t\r\n]', at) or #text + 1
+  if at > #text then return 'END', nil, at, at end
+  local character = text:sub(at, at)
+  if PLAIN[character] then return PLAIN[character], nil, at + 1, at end
+  if character == '"' then
+    local kind, value, rest = string_token(text, at)
+    return kind, value, rest, kind == 'ERROR' and rest or at
+  end
+  for word, found in pairs(WORDS) do
+    if text:sub(at, at + #word - 1) == word then return found[1], found[2], at + #word, at end
+  end
+  local number = text:match('^-?%d+%.?%d*[eE][-+]?%d+', at) or text:match('^-?%d+%.?%d*', at)
+  if number then return 'NUMBER', tonumber(number), at + #number, at end
+  return 'ERROR', 'invalid token', at, at
+end
+
+local function wrong(expected, kind, value, at)
+  local seen = kind == 'ERROR' and value or 'T_' .. kind
+  error(format('Expected %s but found %s at character %d', expected, seen, at), 0)
+end
+
+local decode_value
+local function decode_object(text, at, depth)
+  local found, kind, value, rest, where = {}, next_token(text, at)
+  if kind == 'OBJ_END' then return found, rest end
+  while true do
+    if kind ~= 'STRING' then wrong('object key string', kind, value, where) end
+    local key = value
+    kind, value, rest, where = next_token(text, rest)
+    if kind ~= 'COLON' then wrong('colon', kind, value, where) end
+    found[key], rest = decode_value(text, depth, next_token(text, rest))
+    kind, value, rest, where = next_token(text, rest)
+    if kind == 'OBJ_END' then return found, rest end
+    if kind ~= 'COMMA' then wrong('comma or object end', kind, value, where) end
+    kind, value, rest, where = next_token(text, rest)
+  end
+end
+
+local function decode_array(text, at, depth)
+  local found, count, kind, value, rest, where = {}, 0, next_token(text, at)
+  if kind == 'ARR_END' then return found, rest end
+  while true do
+    count = count + 1
+    found[count], rest = decode_value(text, depth, kind, value, rest, where)
+    kind, value, rest, where = next_token(text, rest)
+    if kind == 'ARR_END' then return found, rest end
+    if kind ~= 'COMMA' then wrong('comma or array end', kind, value, where) end
+    kind, value, rest, where = next_token(text, rest)
+  end
+end
+
+function decode_value(text, depth, kind, value, rest, where)
+  if kind == 'STRING' or kind == 'NUMBER' or kind == 'BOOLEAN' or kind == 'NULL' then return value, rest end
+  local nested = kind == 'OBJ_BEGIN' and decode_object or kind == 'ARR_BEGIN' and decode_array
+  if not nested then wrong('value', kind, value, where) end
+  if depth == NESTED_MAX then
+    error(format('Found too many nested data structures (%d) at character %d', depth + 1, where), 0)
+  end
+  return nested(text, rest, depth + 1)
+end
+
+local function decoded(text) -- whether it is JSON, and what it says, or why not
+  return pcall(function()
+    local found, rest = decode_value(text, 0, next_token(text, 1))
+    local kind, value, _, where = next_token(text, rest)
+    if kind ~= 'END' then wrong('the end', kind, value, where) end
+    return found
+  end)
+end
+cjson.decode = json_decode
 setmetatable(cjson, {__index = function(_, key) return lacking('cjson.' .. tostring(key)) end})
+
+local bit = {}
+for name in ('tobit bnot bswap tohex band bor bxor lshift rshift arshift rol ror'):gmatch('%a+') do
+  bit[name] = bits(name)
+end
 
 local own_math = {}
 for name, value in pairs(math) do own_math[name] = value end
@@ -133,7 +272,7 @@ local visible = {
   tonumber = tonumber, type = type, unpack = unpack,
   coroutine = seal(threads), string = seal(string), table = seal(table), math = seal(own_math),
   redis = seal(redis), cjson = seal(cjson),
-  bit = seal(library('bit')), struct = seal(library('struct')), cmsgpack = seal(library('cmsgpack')),
+  bit = seal(bit), struct = seal(library('struct')), cmsgpack = seal(library('cmsgpack')),
 }
 
 -- As what server scripts see themselves: they may ask before they use something.
@@ -230,6 +369,10 @@ local function line()
   local info = within()
   return info and info.currentline
 end
+local function caller() -- the line from which a function of Python's was called, if a script did it itself
+  local info = getinfo(3, 'Sl')
+  return info and info.source == CHUNK and info.currentline
+end
 local function handler(raised)
   local info = within()
   local text, kind = nil, type(raised)
@@ -237,7 +380,7 @@ local function handler(raised)
   if type(raised) == 'table' then
     text = rawget(raised, 'err') or 'ERR unknown error'
   else
-    text = 'ERR ' .. tostring(raised)
+    text, kind = 'ERR ' .. tostring(raised), type(raised)
   end
   return {text = text, kind = kind, source = info and info.source, line = info and info.currentline}
 end
@@ -287,4 +430,4 @@ end
 local function status(text) return {ok = text} end
 local function failure(text) return {err = text} end
 
-return compile, run, item, status, failure, appear, stop, line
+return compile, run, item, status, failure, appear, stop, line, caller, decoded

@@ -4,7 +4,7 @@ A script sees what ``prelude.lua`` gives it and nothing of Python, of the file s
 time; its random numbers come from the server's own. A script is atomic here as there: nothing else runs
 meanwhile, and the clock stands still.
 
-Not there: ``cjson.decode``, ``cmsgpack``, ``struct``, ``bit``, ``os``, ``redis.setresp(3)``, functions, and
+Not there: ``cmsgpack``, ``struct``, ``os``, what sets up ``cjson``, ``redis.setresp(3)``, functions, and
 BUSY with SCRIPT KILL: a real server answers others so while a script has run for longer than
 ``busy-reply-threshold`` (5 s), and here no script takes time. One that does ``MILLION_STEPS_MAX`` million
 steps, or ``CALLS_MAX`` commands, is ended. Whatever uses these is told to ``RedisModel.on_missing``.
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import operator
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +56,10 @@ class _Fault(AttributeError):
     """Something that failed in a script, mostly a command; its text is the error."""
 
 
+class _Misuse(_Fault):
+    """A function of a library was not used right; scripts see the text."""
+
+
 class Lua:
     """The interpreter. It runs one script at a time, for the server in ``_model``."""
 
@@ -82,10 +88,13 @@ class Lua:
             _sha1hex,
             self._missing,
             self._endless,
+            self._decode,
+            self._bits,
             MILLION_STEPS_MAX,
         )
         self._compile, self._run, self._item, *told = made
-        self._status, self._error, self._appear, self._stop, self._line = told
+        self._status, self._error, self._appear, self._stop, self._line, *told = told
+        self._caller, self._decoded = told
 
     def compile(self, source: bytes) -> Any:
         """Return a script ready to run. Raises ``RedisError`` if it does not compile."""
@@ -161,7 +170,46 @@ class Lua:
         """Say what was raised; what is no command's failure is a bug of ours, and raised again later."""
         if not isinstance(raised, _Fault):
             self._bug = raised
-        return self._error(str(raised).encode("utf-8", "surrogateescape"))
+        text = str(raised).encode("utf-8", "surrogateescape")
+        return text if isinstance(raised, _Misuse) else self._error(text)
+
+    def _misuse(self, why: str) -> _Misuse:
+        """What to raise, with the line of the script as Lua tells it."""
+        line = self._caller()
+        return _Misuse(f"user_script:{line}: {why}" if line else why)
+
+    def _decode(self, *arguments: Any) -> Any:
+        """``cjson.decode``."""
+        where = "bad argument #1 to 'decode'"
+        if len(arguments) != 1:
+            raise self._misuse(f"{where} (expected 1 argument)")
+        (text,) = arguments
+        if isinstance(text, int | float) and not isinstance(text, bool):
+            text = f"{text:.14g}".encode()
+        if not isinstance(text, bytes):
+            raise self._misuse(f"{where} (string expected, got {_type_of(text)})")
+        fine, found = self._decoded(text)
+        if not fine:
+            raise self._misuse(found.decode("utf-8", "surrogateescape"))
+        return found
+
+    def _bits(self, name: bytes) -> Callable[..., int | bytes]:
+        """The function of the bit library with this name."""
+        least = 2 if b"shift" in name or name in (b"rol", b"ror") else 1
+
+        def function(*arguments: Any) -> int | bytes:
+            numbers = []
+            for at in range(max(least, len(arguments))):
+                given = arguments[at : at + 1]
+                number = _number(given[0]) if given else None
+                if number is None:
+                    seen = _type_of(given[0]) if given else "no value"
+                    what = f"bad argument #{at + 1} to '{name.decode()}'"
+                    raise self._misuse(f"{what} (number expected, got {seen})")
+                numbers.append(number)
+            return _of_bits(name, numbers)
+
+        return function
 
     def _perform(self, arguments: tuple[Any, ...]) -> Reply:
         model = self._model
@@ -279,6 +327,56 @@ def _is_valkey(model: RedisModel, since: tuple[int, int] = (0, 0)) -> bool:
 def _truncated(value: float) -> int:
     """Cut a number to 64 bits as a processor does."""
     return int(value) if -(2.0**63) <= value < 2.0**63 else -(2**63)
+
+
+def _type_of(value: Any) -> str:
+    """What Lua calls the type of a value."""
+    if value is None:
+        return "nil"
+    names = {bool: "boolean", bytes: "string", int: "number", float: "number"}
+    kind: bytes = lua51.lua_type(value) or b"userdata"
+    return names.get(type(value)) or (kind.decode() if isinstance(kind, bytes) else str(kind))
+
+
+def _number(value: Any) -> float | None:
+    """A number, or a text that says one."""
+    if isinstance(value, bytes):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _of_bits(name: bytes, numbers: Sequence[float]) -> int | bytes:
+    """What a function of the bit library makes of numbers: of their lowest 32 bits, as a signed number."""
+    words = [round(number) & 0xFFFFFFFF for number in numbers]
+    first, by = words[0], words[1] % 32 if len(words) > 1 else 0
+    if name == b"tohex":
+        digits = round(numbers[1]) if len(numbers) > 1 else 8
+        form = b"%08x" if digits >= 0 else b"%08X"
+        return (form % first)[8 - min(8, abs(digits)) :]
+    if name == b"bswap":
+        found = int.from_bytes(first.to_bytes(4, "little"), "big")
+    elif name == b"bnot":
+        found = ~first
+    elif name == b"lshift":
+        found = first << by
+    elif name == b"rshift":
+        found = first >> by
+    elif name == b"arshift":
+        found = _signed(first) >> by
+    elif name in (b"rol", b"ror"):
+        by = by if name == b"rol" else -by % 32
+        found = first << by | first >> 32 - by
+    else:
+        together = {b"band": operator.and_, b"bor": operator.or_, b"bxor": operator.xor}
+        found = functools.reduce(together[name], words) if name in together else first
+    return _signed(found & 0xFFFFFFFF)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
 
 
 def _sha1hex(*arguments: Any) -> bytes:
