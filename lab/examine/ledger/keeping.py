@@ -112,6 +112,8 @@ class LedgerRun(TrialRun):
             repairs,
         )
         self._calls: dict[int, Call | None] = {}
+        self._capped: list[tuple[str, Slot, Lease, int]] = []
+        """What is to go, on which node, when its lease is over and not before a time."""
         self._entry: Entry | None = None
         super().__init__(trial, wire, watch=True)
         for client in self._cluster.clients.values() if READS_WALL_CLOCK in repairs else ():
@@ -258,11 +260,26 @@ class LedgerRun(TrialRun):
             if not is_counter(own.lies) and residue_of(own, now_ns, REPAIRED) in self.repairs:
                 _remove(node.model, slot)
                 del self.ledger.owned[node.name][slot]
+        for name, slot, lease, until_ns in self._capped:
+            there = self.ledger.owned[name].get(slot) if name == node.name else None
+            if there is not None and there.lease is lease and max(until_ns, lease.until_ns) <= now_ns:
+                _remove(node.model, slot)
+                del self.ledger.owned[name][slot]
 
     def _cap(self, node: TrialNode, entry: Entry) -> None:
-        """Let what a command set live no longer than was asked for."""
+        """Let what a command set live no longer than was asked for.
+
+        A field or an element goes when its lease is over: others may have theirs under the same key.
+        """
         for effect in entry.effects:
-            if effect.after is not None and entry.call is not None:
+            if (
+                effect.after is not None
+                and entry.call is not None
+                and (effect.slot.field or effect.slot.element)
+            ):
+                until_ns = entry.time_ns + entry.call.ttl_ns
+                self._capped.append((node.name, effect.slot, entry.call.lease, until_ns))
+            elif effect.after is not None and entry.call is not None:
                 until_ms = (node.host.clock.wall_ns() + entry.call.ttl_ns) // MS_NS
                 key = effect.slot.key.encode()
                 node.model.keys.expires[key] = until_ms
