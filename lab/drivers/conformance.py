@@ -224,6 +224,8 @@ class Checks:
         self._key = f"check-{secrets.token_hex(4)}"
         self._hello: Hello | None = None
         self._lease: str | None = None
+        self._rest: list[str] = []
+        """The other permits of a semaphore that alice has."""
         self._waiting: asyncio.Task[Granted | Failed] | None = None
         self.is_hopeless = False
 
@@ -294,7 +296,29 @@ class Checks:
             )
         if self._can("fence") is (answer.fence is None):
             raise Violation(f"fence is {answer.fence}; expected one if, and only if, fence is a capability")
+        self._rest = await self._take_rest(self._alice)
         return f"on {len(there)} of {len(looks)} nodes"
+
+    async def _take_rest(self, driver: DriverProcess) -> list[str]:
+        """Take the other permits of a semaphore, so that none is left."""
+        leases: list[str] = []
+        permits = 1 if self._hello is None else self._hello.permits
+        for number in range(2, permits + 1):
+            answer = await driver.acquire(self._key, TTL_MS, ANSWER_S)
+            if isinstance(answer, Failed):
+                raise Violation(
+                    f"it said {answer.kind} to permit {number}: {answer.words}; expected a lease: there are "
+                    f"{permits} of them"
+                )
+            leases.append(answer.lease)
+        return leases
+
+    async def _release_all(self, driver: DriverProcess, leases: Sequence[str], whose: str) -> None:
+        """Give these back. Raises ``Violation``."""
+        for lease in leases:
+            answer = await driver.release(lease, ANSWER_S)
+            if isinstance(answer, Failed):
+                raise Violation(f"it said {answer.kind}: {answer.words}; expected ok: {whose} holds the lock")
 
     async def excluded(self) -> str:
         """A library that waits for a lock may still be waiting; one that says yes had better have it."""
@@ -342,7 +366,10 @@ class Checks:
             raise Violation(
                 f"it said {answer.kind}: {answer.words}; expected an extension: alice holds the lock"
             )
-        lasts = max((look.left_ms or 0 for look in await self._looks()), default=0)
+        ends = [look.left_ms for look in await self._looks() if look.there]
+        if ends and all(left_ms is None for left_ms in ends):
+            return "the nodes do not tell how long it lasts"
+        lasts = max((left_ms or 0 for left_ms in ends), default=0)
         if not TTL_MS < lasts <= 2 * TTL_MS + 1000:
             raise Violation(
                 f"asked for {2 * TTL_MS} ms from now, the key lasts {lasts} ms; expected what was asked"
@@ -365,9 +392,7 @@ class Checks:
         if waiting is not None and waiting.done():
             self._refusal(waiting.result())
             waiting = None
-        answer = await self._alice.release(self._mine(), ANSWER_S)
-        if isinstance(answer, Failed):
-            raise Violation(f"it said {answer.kind}: {answer.words}; expected ok: alice holds the lock")
+        await self._release_all(self._alice, [self._mine(), *self._rest], "alice")
         if waiting is not None:
             async with asyncio.timeout(ANSWER_S):
                 got = await waiting
@@ -414,6 +439,7 @@ class Checks:
         bobs = await self._bob.acquire(self._key, TTL_MS, ANSWER_S)
         if isinstance(bobs, Failed):
             raise Violation(f"it said {bobs.kind}: {bobs.words}; expected a lease: nobody holds the lock")
+        all_bobs = [bobs.lease, *await self._take_rest(self._bob)]
         asks = asyncio.ensure_future(self._alice.acquire(self._key, TTL_MS, ANSWER_S))
         done, _ = await asyncio.wait([asks], timeout=CANCEL_AFTER_S)
         asks.cancel()
@@ -422,9 +448,7 @@ class Checks:
             raise TimeoutError
         if not asks.cancelled() and isinstance(asks.result(), Granted):
             raise Violation("alice was told that she holds it, and bob as well; expected that she does not")
-        answer = await self._bob.release(bobs.lease, ANSWER_S)
-        if isinstance(answer, Failed):
-            raise Violation(f"it said {answer.kind}: {answer.words}; expected ok: bob holds the lock")
+        await self._release_all(self._bob, all_bobs, "bob")
         left = [look.node for look in await self._looks() if look.there]
         if left:
             raise Violation(f"bob has released, but the key is on {', '.join(left)}; expected nowhere")

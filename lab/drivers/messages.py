@@ -17,6 +17,7 @@ ONE_OBJECT: Final = "one_object"
 """The option of a driver that can ``one-object``."""
 LINE_BYTES_MAX: Final = 1 << 20
 FENCE_MAX: Final = 2**63 - 1
+PERMITS_MAX: Final = 1 << 20
 TIME_MS_MAX: Final = 9e12
 """Longer times, in milliseconds, do not fit into 64 bits of nanoseconds."""
 SHOWN_MAX: Final = 200
@@ -40,6 +41,7 @@ class Hello(msgspec.Struct, frozen=True):
     node_key: str = "{key}"
     ttl_step_ms: int = 1
     key: str = "{}"
+    permits: int = 1
 
     def can(self, capability: str) -> bool:
         """Whether it said so."""
@@ -199,6 +201,10 @@ def _problem(what: Success | Failed) -> str | None:
             return "`key` without {} in it once"
         case Hello(ttl_step_ms=step) if not 1 <= step <= TIME_MS_MAX:
             return "`ttl_step_ms` below 1" if step < 1 else "`ttl_step_ms` is too large"
+        case Hello(permits=permits) if not 1 <= permits <= PERMITS_MAX:
+            return "`permits` below 1" if permits < 1 else "`permits` is too large"
+        case Hello(permits=permits, caps=caps) if permits > 1 and "read-write" in caps:
+            return "`permits` of a lock that readers share"
         case Hello(caps=caps) if unknown := [cap for cap in caps if cap not in CAPABILITIES]:
             return f"unknown capability {unknown[0]!r}; there are {', '.join(CAPABILITIES)}"
         case Granted(lease=""):

@@ -316,6 +316,7 @@ def _setting_for(asked: Asked, profile: Profile, options: dict[str, OptionValue]
         observed=kind.observed,
         ttl_step_ns=profile.ttl_step_ns,
         can=profile.can,
+        capacity=kind.capacity,
     )
     if not kind.replicated:
         several = kind.quorum or profile.uses > 0

@@ -142,7 +142,8 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
         demand_ns=3 * setting.ttl_ns + 4 * S_NS,
     )
     for trial in search.drawn(space, random, kept):
-        trial = replace(trial, clients={**trial.clients, **dict.fromkeys(holders, ())}, tracks=holders)
+        clients = {**trial.clients, **dict.fromkeys(holders, ())}
+        trial = replace(trial, clients=clients, tracks=holders, **setting.said_of_driver)
         trial = released_once(trial) if plain else trial
         yield random.choice(list(in_roles(setting.capacity, [trial])))
 

@@ -88,8 +88,11 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
     probes = Probes(setting, check)
     _must_work(probes)
     with contextlib.suppress(NotShown):
-        step_ns = probes.alone().outcome.ttl_step_ns
-        probes.setting = dataclasses.replace(probes.setting, ttl_step_ns=step_ns).with_ttl(setting.ttl_ns)
+        said = probes.alone().outcome
+        capacity = said.capacity or setting.capacity
+        probes.setting = dataclasses.replace(
+            probes.setting, ttl_step_ns=said.ttl_step_ns, capacity=capacity
+        ).with_ttl(setting.ttl_ns)
     profile = Profile(_kind(probes), ttl_step_ns=probes.setting.ttl_step_ns, can=_abilities(probes))
     profile.not_tried += [words for what, words in CANNOT.items() if what not in profile.can]
     if (option := _option_of_permits(setting)) is not None:

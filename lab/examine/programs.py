@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+from lab.drivers import is_driver
 from lab.faults.cut import Cut
 from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.scenario.steps import Acquire, Release
@@ -221,7 +222,16 @@ class Setting:
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,
             keys=self.keys,
             tracks=holders,
+            **self.said_of_driver,
         )
+
+    @property
+    def said_of_driver(self) -> dict[str, Any]:
+        """What a trial says of how many may hold a driver's lock, where it is not one."""
+        if not is_driver(self.lock) or self.capacity.of_one:
+            return {}
+        permits = self.capacity.permits
+        return {"permits": permits if permits > 1 else 0, "read_write": self.capacity.read_write}
 
     def holders(self) -> dict[str, Track]:
         """Clients that hold all permits but one of a semaphore, over and over again, to the end of any trial.

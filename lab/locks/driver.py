@@ -32,6 +32,7 @@ from lab.locks.base import (
     Surroundings,
     usual_margin_ns,
 )
+from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.locks.heartbeat import BEAT_NS, STALL_NS, KnowsPauses
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 
@@ -69,6 +70,11 @@ class DriverLease(Lease):
     def claim(self, now_ns: int) -> dict[str, int | None]:
         """The library's claim; it reports no instants."""
         return {"claimed_ns": self.claimed_ns}
+
+
+def capacity_said(hello: Hello) -> Capacity:
+    """How many may hold a library's lock at once, as its driver says."""
+    return Capacity(hello.permits, hello.can("read-write"))
 
 
 class DriverLock:
@@ -122,9 +128,14 @@ class DriverLock:
         return self._hello is not None and self._hello.can("renews")
 
     @property
+    def capacity(self) -> Capacity:
+        """How many may hold the library's lock at once, once the driver has said so."""
+        return ONE_HOLDER if self._hello is None else capacity_said(self._hello)
+
+    @property
     def read_write(self) -> bool:
         """Whether readers share the library's lock."""
-        return self._hello is not None and self._hello.can("read-write")
+        return self.capacity.read_write
 
     @property
     def key(self) -> str:

@@ -61,7 +61,11 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
             key=key_pattern(own),
             capacity=capacity_of(name),
         )
-    from lab.locks.driver import answer_within_ns, passed_on  # only a driver needs processes and messages
+    from lab.locks.driver import (  # only a driver needs processes and messages
+        answer_within_ns,
+        capacity_said,
+        passed_on,
+    )
 
     with option_errors():
         answer_within_ns(options)
@@ -84,5 +88,5 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
         versions={hello.lib: hello.version},
         extends=hello.can("extend"),
         key=hello.key,
-        capacity=Capacity(read_write=True) if hello.can("read-write") else capacity_of(name),
+        capacity=capacity_said(hello),
     )

@@ -45,8 +45,7 @@ class ClientContext:
         entropy: the client's entropy.
         channel: makes the lock's connections.
         failures: where exceptions are noted that the lock must not raise.
-        knows_key: told the name of the lock's key on the nodes, of what its leases are multiples, and what a
-            driver says that it can do.
+        opened: called with the lock, and the name of its key on the nodes, when it has been opened.
         guard: makes what stands between the client and its lock, see ``Guarded``.
     """
 
@@ -61,7 +60,7 @@ class ClientContext:
     entropy: Random
     channel: Callable[..., Channel]
     failures: list[Failure]
-    knows_key: Callable[[str, int, tuple[str, ...]], None]
+    opened: Callable[[Lock, str], None]
     guard: Callable[[Lock, str, Callable[[], int], list[Failure]], Guarded] = Guarded
     sentinels: Sequence[Address] = ()
 
@@ -108,8 +107,7 @@ class Actor:
         self.lock, self._worker_for = equip(context)
         await connect(self.lock, context.store)
         self._usual = key_of(trial, self.lock)
-        step_ns, abilities = getattr(self.lock, "ttl_step_ns", 1), getattr(self.lock, "abilities", ())
-        context.knows_key(node_key(self.lock, self._usual), step_ns, abilities)
+        context.opened(self.lock, node_key(self.lock, self._usual))
 
     def worker(self, task: int = 1, name: str | None = None) -> Worker:
         """The worker of a task for the key of a name; only once the lock has been opened."""
@@ -189,7 +187,9 @@ def params_of(trial: Trial) -> dict[str, Any]:
 
 def capacity_in(trial: Trial) -> Capacity:
     """How many may hold the lock at once."""
-    return Capacity(trial.permits) if trial.permits else capacity_of(trial.lock)
+    if trial.permits or trial.read_write:
+        return Capacity(trial.permits or 1, trial.read_write)
+    return capacity_of(trial.lock)
 
 
 def lock_of(trial: Trial) -> type[Lock]:

@@ -24,6 +24,7 @@ from lab.drivers import is_driver
 from lab.errors import NotModelled, UnknownOutcome
 from lab.faults.client_crash import ClientCrash
 from lab.locks.base import Lock
+from lab.locks.capacity import Capacity
 from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
 from lab.run.failover_watch import FailoverWatch
@@ -99,6 +100,8 @@ class Outcome:
     """Leases are multiples of this, as a driver says."""
     abilities: tuple[str, ...] = ()
     """What a driver says that it can do."""
+    capacity: Capacity | None = None
+    """How many may hold its lock at once, as a driver says."""
     left_ns: dict[int, int] = field(default_factory=dict)
     """For how long yet as many nodes as make a grant kept its token when its client was told of it, or of an
     extension: by the event's place, where that is known."""
@@ -189,6 +192,7 @@ class TrialRun:
         self._left_ns: dict[int, int] = {}
         self._ttl_step_ns = 1
         self._abilities: tuple[str, ...] = ()
+        self._capacity: Capacity | None = None
         if self._origins is not None:
             for name, client in self._cluster.clients.items():
                 note_wall_clock(client.host, self._wall_clock, self._origins)
@@ -326,6 +330,7 @@ class TrialRun:
             self._branches,
             self._ttl_step_ns,
             self._abilities,
+            self._capacity,
             self._left_ns,
             tuple(self._played or ()),
         )
@@ -361,7 +366,7 @@ class TrialRun:
             entropy=loop.host.random,
             channel=self._channel,
             failures=self._failures,
-            knows_key=self._know_key,
+            opened=self._note_opened,
             guard=self._guarded,
             sentinels=[self._cluster.link(client, name).address for name in self._cluster.sentinels],
         )
@@ -408,9 +413,11 @@ class TrialRun:
                 self._left_ns[len(self._events)] = left_ns
         self._events.append(event)
 
-    def _know_key(self, node_key: str, ttl_step_ns: int, abilities: tuple[str, ...]) -> None:
+    def _note_opened(self, lock: Lock, node_key: str) -> None:
+        """Note what a lock says of itself; a driver can do so only when it has been started."""
         self._coverage.node_key, self._shown.node_key = node_key.encode(), node_key
-        self._ttl_step_ns, self._abilities = ttl_step_ns, abilities
+        self._ttl_step_ns = getattr(lock, "ttl_step_ns", 1)
+        self._abilities, self._capacity = getattr(lock, "abilities", ()), getattr(lock, "capacity", None)
 
     def _now_ns(self) -> int:
         return MONOTONIC_START_NS + self._world.now_ns

@@ -130,7 +130,8 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
     ``other_key``. ``faults`` are actions of the environment, each of which waits for its own trigger alone.
     Nodes know no end of an ``observed`` lease: who asks for the lock watches its record for a lease first.
-    So many clients may hold the lock at once as it has ``permits``; 0: as it says itself.
+    So many clients may hold the lock at once as it has ``permits``, or any number of readers of one that is
+    ``read_write``; 0 and False: as it says itself, which a driver cannot before it is started.
     In a ``replicated`` trial the first node is the master, and all others are its replicas. So many
     ``sentinels`` watch the master of a replicated trial, and promote a replica; 0: there are none.
     ``tracks`` are played beside what rounds and faults say, and say all that scenarios can say.
@@ -158,6 +159,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     replicated: bool = False
     sentinels: int = 0
     permits: int = 0
+    read_write: bool = False
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import subprocess
@@ -24,6 +25,7 @@ from lab.examine.beyond import fast_clocks
 from lab.examine.command import Asked, examine
 from lab.examine.judge import violations
 from lab.examine.keep import keep
+from lab.examine.kinds import READ_WRITE, SEMAPHORE
 from lab.examine.naming import causes_of
 from lab.examine.narrative import narrate
 from lab.examine.on_real import run_on_real
@@ -36,6 +38,7 @@ from lab.faults.cut import Cut
 from lab.faults.drift import Drift
 from lab.faults.pause import Pause
 from lab.locks.base import Indeterminate, Lease
+from lab.locks.capacity import Capacity
 from lab.locks.single import Single
 from lab.paths import STATE_VARIABLE
 from lab.processes import processes_of
@@ -396,6 +399,28 @@ def test_schedules_are_of_what_a_driver_says_that_it_can() -> None:
     assert (
         sum(each.startswith(("cancelled", "two tasks", "a lock object")) for each in profile.not_tried) == 3
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "capacity", "reference", "left"),
+    [
+        ("two-permits", Capacity(2), SEMAPHORE, "holder-1"),
+        ("readers", Capacity(read_write=True), READ_WRITE, "alice"),
+    ],
+)
+def test_of_how_many_may_hold_its_lock_a_driver_says_when_it_is_asked(
+    mode: str, capacity: Capacity, reference: str, left: str
+) -> None:
+    """Its class cannot say it, so each trial does; the lock grants it to everybody, which is seen."""
+    setting = Setting(toy(mode), {}, 1)
+    kind = learn(setting).kind
+    assert (kind.capacity, kind.reference) == (capacity, reference)
+    asked = dataclasses.replace(setting, capacity=kind.capacity).with_clients(
+        {"alice": (Round(0, S_NS),), "bob": (Round(50 * MS_NS, S_NS, reads=capacity.read_write),)}
+    )
+    outcome = run_trial(asked)
+    assert "over-capacity" in violations(outcome)
+    assert left in {event["process"] for event in outcome.events}
 
 
 def test_a_cancelled_acquire_of_a_driver_ends_when_its_library_has_ended() -> None:

@@ -8,7 +8,8 @@ lease, or ``keeps-margin``. It knows no ``close`` unless it does one of these, o
 ``closes-by-wall-clock`` tells by its wall clock what is left of a lease. ``leaves-children`` starts processes
 that outlive it, in a session of their own; ``whole-seconds`` raises where a lease is none of whole seconds;
 ``loses`` says that a lease is lost as soon as it is granted. One that ``waits`` for a held lock has a task
-for each command, and can ``cancel``; one that is ``deaf`` says so, and goes on waiting.
+for each command, and can ``cancel``; one that is ``deaf`` says so, and goes on waiting. ``two-permits`` and
+``readers`` say that two clients may hold the lock, or any number of readers, and grant it to everybody.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import time
 from typing import Any
 
 MODE = sys.argv[1]
+SHARED = ("shares", "two-permits", "readers")
 ERROR = {"ok": False, "kind": "error", "error": "Toy", "message": "no"}
 
 
@@ -59,13 +61,15 @@ class Toy:
             about: dict[str, Any] = {"node_key": "toy:{key}"} if MODE == "elsewhere" else {}
             about |= {"ttl_step_ms": 1000} if MODE == "whole-seconds" else {}
             caps = ["clock", *(["lost"] if MODE == "loses" else ["held"])]
+            about |= {"permits": 2} if MODE == "two-permits" else {}
             caps += ["cancel", "tasks"] if MODE in ("waits", "deaf") else []
+            caps += ["read-write"] if MODE == "readers" else []
             return {"ok": True, "lib": "toy", "version": "1", "caps": caps, **about}
         if op == "open":
             host, _, port = command["nodes"][0].rpartition(":")
             self.node = (host, int(port))
             return {"ok": True}
-        if op == "close" and (MODE.startswith("closes") or MODE in ("shares", "elsewhere", "waits")):
+        if op == "close" and (MODE.startswith("closes") or MODE in (*SHARED, "elsewhere", "waits")):
             return self.close()
         if op == "cancel" and MODE in ("waits", "deaf"):
             self.cancelled.add(command["command"])
@@ -119,7 +123,7 @@ class Toy:
             key = f"toy:{key}"
         self.until_s = time.time() + ttl_ms / 1000
         token = secrets.token_hex(8)
-        said = self.redis("SET", key, token, *([] if MODE == "shares" else ["NX"]), "PX", str(ttl_ms))
+        said = self.redis("SET", key, token, *([] if MODE in SHARED else ["NX"]), "PX", str(ttl_ms))
         if not said.startswith("+OK"):
             why = said.strip() if said.startswith("-") else "somebody has it"
             return {"ok": False, "kind": "refused", "error": "Held", "message": why}

@@ -101,6 +101,11 @@ abstract class Wire<L> {
   // Puts the token, the claim and the fence.
   abstract L acquire(String key, long ttlMs, ObjectNode said) throws Exception;
 
+  // Of a lock that can `read-write`, which says who asks: a reader, or the writer.
+  L acquire(String key, long ttlMs, boolean reads, ObjectNode said) throws Exception {
+    return acquire(key, ttlMs, said);
+  }
+
   // Returns the lease that takes the place of the one that it was given.
   abstract L extend(L lease, long ttlMs, ObjectNode said) throws Exception;
 
@@ -158,7 +163,8 @@ abstract class Wire<L> {
       }
       case "acquire" -> {
         said.putNull("token").putNull("claimed_ms").putNull("fence");
-        L lease = acquire(command.get("key").asText(), command.get("ttl_ms").asLong(), said);
+        boolean reads = command.path("mode").asText().equals("read");
+        L lease = acquire(command.get("key").asText(), command.get("ttl_ms").asLong(), reads, said);
         String name = "h" + granted.incrementAndGet();
         leases.put(name, lease);
         said.put("lease", name);

@@ -65,7 +65,7 @@ class Ordinary:
         self._shape, self._alone = shape, alone
         self.distribution = shape.lock.partition(":")[0].partition(".")[0]
         self.options = (*shape.options, *ordinary.OPTIONS_OF_CLIENTS, ONE_OBJECT)
-        self.node_key = shape.node_key
+        self.node_key, self.permits = shape.node_key, shape.permits
         said = {
             "extend": shape.extend is not None,
             "held": bool(shape.owned),

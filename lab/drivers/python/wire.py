@@ -149,7 +149,7 @@ def serve(driver):
 
     - ``distribution``: what its library is called where it comes from; ``caps``: its capabilities, a tuple or
       a method that takes the options; ``options``: the names it takes; perhaps ``node_key``, ``key``,
-      ``ttl_step_ms``
+      ``ttl_step_ms``, ``permits``
     - ``open(nodes, options)``, where a node is a pair of host and port; ``sentinels`` (such pairs) and
       ``service`` are set before
     - ``acquire(key, ttl_ms)`` → ``Grant``, and with the lease that it made: ``extend(lease, ttl_ms)`` → ms or
@@ -211,7 +211,7 @@ class _Server:
             if name not in driver.options:
                 raise UnknownOption(f"{name!r}: there are {', '.join(sorted(driver.options))}")
         caps = driver.caps(options) if callable(driver.caps) else driver.caps
-        more = ("node_key", "key", "ttl_step_ms")
+        more = ("node_key", "key", "ttl_step_ms", "permits")
         about = {name: getattr(driver, name) for name in more if hasattr(driver, name)}
         caps = [*caps, "clock", "tasks", *(["one-object"] if "one_object" in driver.options else [])]
         return {"lib": driver.distribution, "version": _version(driver), "caps": caps, **about}

@@ -49,6 +49,7 @@ GRANT = {"id": 3, "ok": True, "lease": "h1"}
             {**HELLO, "node_key": "lock:{key}", "ttl_step_ms": 1000},
             Hello("x", "1", ("extend",), "lock:{key}", 1000),
         ),
+        ({**HELLO, "permits": 3}, Hello("x", "1", ("extend",), permits=3)),
         (GRANT, Granted("h1")),
         (
             {**GRANT, "token": "t", "claimed_ms": -3, "fence": 2**63 - 1, "more": {}},
@@ -89,6 +90,9 @@ def test_events() -> None:
         ({**HELLO, "caps": ["extned"]}, "unknown capability 'extned'", '"caps":'),
         ({**HELLO, "node_key": "lock"}, "`node_key` without {key}", '"lib":'),
         ({**HELLO, "ttl_step_ms": 0}, "below 1", '"lib":'),
+        ({**HELLO, "permits": 0}, "`permits` below 1", '"lib":'),
+        ({**HELLO, "permits": 1 << 40}, "`permits` is too large", '"lib":'),
+        ({**HELLO, "permits": 2, "caps": ["read-write"]}, "of a lock that readers share", '"lib":'),
         ({"id": 3, "ok": False, "error": "E", "message": ""}, "`kind`", '"kind":"refused"'),
         (
             {"id": 3, "ok": False, "kind": "no", "error": "E", "message": ""},
