@@ -39,7 +39,7 @@ def explain(error: ValidationError, root: Node, model: type[Model] = Scenario) -
     problems = error.errors(include_url=False)
     for details in problems:
         loc = details["loc"]
-        # Items that are wrong are not counted: with these alone a list is "too short", and has something in it.
+        # Items that are wrong are not counted: a list of these alone is "too short", too.
         if details["type"] == "too_short" and any(
             len(other["loc"]) > len(loc) and other["loc"][: len(loc)] == loc for other in problems
         ):

@@ -19,13 +19,15 @@ def examined(
     to_the_end: bool = False,
     **asked: Any,
 ) -> Examined:
-    """The result after so many schedules, or with ``first`` after the first defect.
+    """The result after so many schedules, or with ``first`` once a defect is made smaller.
 
     They count what it takes to look into what is seen; with ``to_the_end`` that comes after so many.
     """
 
     def enough(progress: Progress) -> None:
-        if (progress.schedules >= schedules and not to_the_end) or (first and progress.defects):
+        if (progress.schedules >= schedules and not to_the_end) or (
+            first and progress.defects and progress.settled
+        ):
             raise OutOfTime
 
     tried = schedules if to_the_end else None
