@@ -6,8 +6,8 @@ One beyond the assumptions is a limit of the kind where the reference is known t
 it is a defect if the lock has it in nearly every variant and the reference in none, and if its cause is
 known. Each cause counts once.
 
-The directed part is run to its end before any of its violations is looked into: making one schedule smaller
-may take as long as running all of them.
+The directed part is run to its end before any of its violations is looked into, and the causes of all are
+looked for before any schedule is made smaller: that may take as long as running all of them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import Final
@@ -46,7 +47,7 @@ from lab.search.workers import Job, Workers
 AGAIN_MAX: Final = 2
 """How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always.
 
-Not among the situations: there is one of each sort."""
+Not among the situations: there is one of each sort. So often, too, a defect may be noted as it was found."""
 STEADY: Final = 4
 """A trial and its variants up to this number must show a finding that is to be called steady."""
 SHRINK_MAX: Final = 400
@@ -60,6 +61,27 @@ LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
 BEYOND_MAX: Final = 12
 """After so many schedules beyond an assumption in which the reference fails as well, it is asked no more."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A violation that may be a defect: the trial that shows it, and what is known of it so far.
+
+    ``broken`` are the assumptions without which the reference may fail as well; it does not in this trial.
+    ``noted``: it is among the defects already, with its trial as it was found.
+    """
+
+    part: Part
+    trial: Trial
+    violation: Violation
+    broken: frozenset[str]
+    causes: list[Cause]
+    noted: bool = False
+
+    @property
+    def sort(self) -> tuple[str, str]:
+        """What is made smaller once: a finding with its cause."""
+        return self.violation.finding, self.causes[0].kind if self.causes else UNKNOWN
 
 
 class Examination:
@@ -154,11 +176,12 @@ class Examination:
             self._waiting = None
 
     def _look_into_waiting(self) -> None:
-        """Look into what was seen, at one violation of each sort before any second one, the plainest first.
+        """Look for the causes of all that was seen, then make one schedule of each defect smaller.
 
-        A schedule that takes many times as long as another comes after it: a client that asks for a held lock
-        every few milliseconds makes one of seconds, which is run some hundred times here. The sorts share the
-        time: the first must not use up that of the others.
+        One violation of each sort comes before any second one, the plainest first. A schedule that takes many
+        times as long as another comes after it: a client that asks for a held lock every few milliseconds
+        makes one of seconds, which is run some hundred times here. A defect with a cause counts as soon as it
+        is confirmed, so that making another smaller cannot use up the time for it; they share what is left.
         """
 
         def plainness(one: tuple[Part, Trial, Violation, int]) -> tuple[int, int, int]:
@@ -173,10 +196,24 @@ class Examination:
             finding = each[2].finding
             numbered.append((times[finding], each))
             times[finding] += 1
-        sorts = len(times)
-        for at, (_, each) in enumerate(sorted(numbered, key=lambda one: one[0])):
-            self._shrinks_for_s = self._left_s() / max(2, sorts - at)
-            self._look_into(*each[:3])
+        candidates, tries = [], Counter[tuple[str, str]]()
+        for _, (part, trial, violation, _) in sorted(numbered, key=lambda one: one[0]):
+            candidate = self._looked_into(part, trial, violation)
+            if candidate is None:
+                continue
+            candidates.append(candidate)
+            tries[candidate.sort] += 1
+            if tries[candidate.sort] <= AGAIN_MAX:
+                self._try_to(self._note, candidate)
+        candidates.sort(key=lambda candidate: not candidate.noted)
+        for at, candidate in enumerate(candidates):
+            ahead = {
+                each.sort
+                for each in candidates[at:]
+                if each.noted or self._known(each.causes, each.violation) is None
+            }
+            self._shrinks_for_s = self._left_s() / max(2, len(ahead))
+            self._try_to(self._settle, candidate)
         self._shrinks_for_s = math.inf
 
     def try_in_turn(self, parts: Sequence[tuple[Part, Iterable[Trial]]]) -> None:
@@ -249,43 +286,93 @@ class Examination:
             self._look_into(part, trial, violation)
 
     def _look_into(self, part: Part, trial: Trial, violation: Violation) -> None:
-        """A limit, a known defect, a new one, or undecided. What fails here costs no other finding."""
+        """A limit, a known defect, a new one, or undecided."""
+        candidate = self._looked_into(part, trial, violation)
+        if candidate is not None:
+            self._try_to(self._settle, candidate)
+
+    def _looked_into(self, part: Part, trial: Trial, violation: Violation) -> Candidate | None:
+        """The violation with its causes; None if it is a limit, or seen too often, or the budget is spent."""
         key = part.name, violation.finding
         self._looked[key] = self._looked.get(key, 0) + 1
         if self._looked[key] > LOOKED_MAX:
-            return
+            return None
         if self._left_s() <= 0:
             self._leave_open(violation.finding, NO_TIME, trial)
-            return
+            return None
+        broken = labels(trial) & self.kind.limits(violation.finding)
+        candidate = Candidate(part, trial, violation, frozenset(broken), [])
+        return candidate if self._try_to(self._find_causes, candidate) else None
+
+    def _try_to(self, do: Callable[[Candidate], bool], candidate: Candidate) -> bool:
+        """Do this with a candidate, and say what comes of it. What fails here costs no other finding."""
         try:
-            self._decide(part, trial, violation)
+            return do(candidate)
         except OutOfTime:
             raise
         except Exception as error:  # noqa: BLE001 - the other findings are reported, and this with its reason
-            self._note_failure(f"a schedule with {violation.finding!r} could not be looked into", error)
+            finding = candidate.violation.finding
+            self._note_failure(f"a schedule with {finding!r} could not be looked into", error)
             why = f"it could not be looked into: {first_line(error)}"
-            self._leave_open(violation.finding, why, trial)
+            self._leave_open(finding, why, candidate.trial)
+            return False
 
-    def _decide(self, part: Part, trial: Trial, violation: Violation) -> None:
-        """The same, for one that is looked into."""
-        broken = labels(trial) & self.kind.limits(violation.finding)
+    def _find_causes(self, candidate: Candidate) -> bool:
+        """Look for its causes, unless the reference fails as well: then it is a limit."""
+        trial, violation, broken = candidate.trial, candidate.violation, candidate.broken
         if broken and not self._reference_survives(trial, violation):
             self._note_limit(violation, sorted(broken)[0], trial)
-            return
-        causes = self._causes(trial, violation)
-        known = self._known(causes, violation)
-        if known is not None and self._is_done(part, known):
-            return
-        if known is None and not causes and broken:
+            return False
+        candidate.causes = self._causes(trial, violation)
+        return True
+
+    def _note(self, candidate: Candidate) -> bool:
+        """Count it as a defect if it is a new one, has a cause, and is certain as it is.
+
+        What its smallest schedule comes to decides later whether it stays one.
+        """
+        causes, violation = candidate.causes, candidate.violation
+        if causes and self._known(causes, violation) is None:
+            defect, doubt = self._defect(candidate, candidate.trial, violation, causes, to_the_end=False)
+            candidate.noted = not doubt
+            if candidate.noted:
+                self.defects.append(defect)
+        return candidate.noted
+
+    def _settle(self, candidate: Candidate) -> bool:
+        """Decide what it is by its smallest schedule: a known defect, a new one, a limit, or undecided."""
+        trial, violation, causes = candidate.trial, candidate.violation, candidate.causes
+        own = self._place_of(candidate)
+        known = self._known(causes, violation, own)
+        no_time = self._left_s() <= 0
+        if own is None and known is not None and (no_time or self._is_done(candidate.part, known)):
+            return False
+        if no_time:
+            if own is None:
+                self._leave_open(violation.finding, NO_TIME, trial)
+            return False
+        if known is None and not causes and candidate.broken:
             self._leave_open(violation.finding, NO_CAUSE, trial)
-            return
+            return False
         if violation.finding in RARE and not causes:  # it counts only if nearly all variants show it
             why_not = self._why_not_sure(trial, violation)
             if why_not:
                 self._leave_open(violation.finding, why_not, trial)
-                return
-        smallest, to_the_end = self._reduced(trial, violation, causes, bool(broken))
-        self._add(part, smallest, violation, bool(broken), to_the_end)
+                return False
+        smallest, to_the_end = self._reduced(candidate, own)
+        if own is not None and smallest == trial:
+            self.defects[own] = replace(self.defects[own], smallest=to_the_end)
+        else:
+            self._add(candidate, smallest, own, to_the_end)
+        self.progress.settled += 1
+        return True
+
+    def _place_of(self, candidate: Candidate) -> int | None:
+        """The place of the defect that it was noted as; None if it was not, or that has become another."""
+        kinds = [each.cause for each in self.defects]
+        if not candidate.noted or candidate.causes[0].kind not in kinds:
+            return None
+        return kinds.index(candidate.causes[0].kind)
 
     def _why_not_sure(self, trial: Trial, violation: Violation) -> str:
         """Why not nearly all variants of a trial show a finding that has no cause; nothing if they do."""
@@ -314,13 +401,18 @@ class Examination:
         else:
             self.limits[key] = replace(before, times=before.times + 1)
 
-    def _known(self, causes: list[Cause], violation: Violation) -> int | None:
+    def _known(self, causes: list[Cause], violation: Violation, own: int | None = None) -> int | None:
         """The place of the known defect that has one of these causes; it has this finding as well.
 
+        One at the place ``own`` is the defect itself: none is known if that has the first of the causes.
         Of violations without a cause that is known, those with the same finding count as one defect.
         """
+        if own is not None and causes and causes[0].kind == self.defects[own].cause:
+            return None
         kinds = {cause.kind for cause in causes}
         for at, defect in enumerate(self.defects):
+            if at == own:
+                continue
             if not kinds and defect.cause == UNKNOWN and violation.finding in defect.findings:
                 return at
             if defect.cause in kinds:
@@ -336,17 +428,17 @@ class Examination:
         often = 0 if part.name == SITUATIONS else AGAIN_MAX
         return self.defects[known].reproduced >= SURE or self._again[key] > often
 
-    def _reduced(
-        self, trial: Trial, violation: Violation, causes: list[Cause], beyond: bool
-    ) -> tuple[Trial, bool]:
+    def _reduced(self, candidate: Candidate, own: int | None = None) -> tuple[Trial, bool]:
         """The smallest trial that is as telling: of a new defect, not of a known one, and no lucky race.
 
-        And whether nothing more could have been tried, had there been more time.
+        And whether nothing more could have been tried, had there been more time. ``own`` is the place of the
+        defect that it was noted as.
         """
+        trial, violation, causes = candidate.trial, candidate.violation, candidate.causes
         smallest, keeps = self._smallest(trial, violation), ""
         left = self._causes(smallest[0], violation) if causes else []
-        lost = causes and not left and violation.finding in RARE and not beyond
-        if lost or (left and self._known(left, violation) is not None):
+        lost = causes and not left and violation.finding in RARE and not candidate.broken
+        if lost or (left and self._known(left, violation, own) is not None):
             keeps = causes[0].kind
             smallest = self._smallest(trial, violation, keeps)
         if self._is_steady(smallest[0], violation) or not self._is_steady(trial, violation):
@@ -413,45 +505,72 @@ class Examination:
             return False
         return finding in seen.violations
 
-    def _add(self, part: Part, trial: Trial, seen: Violation, beyond: bool, to_the_end: bool) -> None:
+    def _add(self, candidate: Candidate, trial: Trial, own: int | None, to_the_end: bool) -> None:
         """Report a defect, unless its smallest trial shows one of the reference as well.
 
-        One that is known already is reported with the trial that shows it more often. ``to_the_end``: whether
-        the trial is as small as it can be.
+        One that is known already is reported with the trial that shows it more often. It takes the place
+        ``own`` of what it was noted as, which is no defect if this is none. ``to_the_end``: whether the trial
+        is as small as it can be.
         """
         all_seen = tried(trial).violations
-        violation = all_seen.get(seen.finding, seen)
+        violation = all_seen.get(candidate.violation.finding, candidate.violation)
         causes = self._causes(trial, violation)
-        known = self._known(causes, violation)
-        least = SURE if violation.finding in RARE and not causes else 0
-        variants, reproduced, lost = self._confirm(trial, seen.finding, least)
-        if lost and labels(trial):
-            self._note_limit(violation, sorted(labels(trial))[0], trial)
-            return
-        faults = {type(fault_of(fault)) for fault in every_fault(trial)}
-        doubt = why_uncertain(
-            self.kind, violation, causes, (reproduced, variants), lost, beyond=beyond, faults=faults
-        )
+        known = self._known(causes, violation, own)
+        defect, doubt = self._defect(candidate, trial, violation, causes, to_the_end)
         if doubt:
-            self._leave_open(violation.finding, doubt, trial)
+            if defect.reference_lost and labels(trial):
+                self._note_limit(violation, sorted(labels(trial))[0], trial)
+            else:
+                self._leave_open(violation.finding, doubt, trial)
+            if own is not None:
+                del self.defects[own]
             return
+        if not causes:
+            taken = {violation.finding}
+            taken.update(name for each in self.defects if each.cause == UNKNOWN for name in each.findings)
+            beside = (name for name in all_seen if name not in taken)
+            evidence = (*violation.evidence, *self._keys_there(trial, violation))
+            defect = replace(defect, findings=(*defect.findings, *beside), evidence=evidence)
+        if known is not None:
+            if defect.reproduced > self.defects[known].reproduced:
+                self._put(defect, known)
+        elif own is not None:
+            noted = self.defects[own]
+            defect = replace(defect, schedules=noted.schedules, seconds=noted.seconds)
+            if defect.cause == noted.cause:
+                self._put(defect, own)
+            else:  # the other violations with the cause that it had are looked into after this one
+                self.defects[own] = defect
+        else:
+            self.defects.append(defect)
+
+    def _put(self, defect: Defect, at: int) -> None:
+        """Report a known defect with this trial, and with what else it was seen to lead to."""
+        others = (name for name in self.defects[at].findings if name not in defect.findings)
+        self.defects[at] = replace(defect, findings=(*defect.findings, *others))
+
+    def _defect(
+        self, candidate: Candidate, trial: Trial, violation: Violation, causes: list[Cause], to_the_end: bool
+    ) -> tuple[Defect, str]:
+        """A defect as this trial shows it, and why it is not certain to be one; nothing if it is."""
+        least = SURE if violation.finding in RARE and not causes else 0
+        variants, reproduced, lost = self._confirm(trial, violation.finding, least)
+        faults = {type(fault_of(fault)) for fault in every_fault(trial)}
+        beyond = bool(candidate.broken)
+        shown = reproduced, variants
+        doubt = why_uncertain(self.kind, violation, causes, shown, lost, beyond=beyond, faults=faults)
         cause = causes[0] if causes else None
-        taken = {
-            seen.finding,
-            *(name for one in self.defects if one.cause == UNKNOWN for name in one.findings),
-        }
-        beside = () if causes else (name for name in all_seen if name not in taken)
         defect = Defect(
             cause.kind if cause is not None else UNKNOWN,
             cause.seen if cause is not None else violation.headline,
-            (seen.finding, *beside),
+            (violation.finding,),
             violation.headline,
-            violation.evidence if causes else (*violation.evidence, *self._keys_there(trial, violation)),
+            violation.evidence,
             trial,
             reproduced,
             variants,
             lost,
-            part.name,
+            candidate.part.name,
             self.progress.schedules,
             round(time.process_time() - self._cpu_s + self._workers.helpers_cpu_s, 2),
             smallest=to_the_end,
@@ -460,11 +579,7 @@ class Examination:
             rule=cause.breach.rule if cause is not None else "",
             by_intervention=cause is not None and cause.by_intervention,
         )
-        if known is None:
-            self.defects.append(defect)
-        elif reproduced > self.defects[known].reproduced:
-            others = [name for name in self.defects[known].findings if name != seen.finding]
-            self.defects[known] = replace(defect, findings=(seen.finding, *others))
+        return defect, doubt
 
     def _keys_there(self, trial: Trial, violation: Violation) -> tuple[str, ...]:
         """Which keys lie on the nodes when a finding without a cause shows."""

@@ -216,10 +216,7 @@ def labels(trial: Trial) -> frozenset[str]:
             found.add("a replica becomes the master")
         elif is_a(fault, ClientCrash):
             found.add("a client dies")
-        elif (
-            isinstance(step, Hold | Delay)
-            and max(getattr(step, "by_ns", 0), fault.lasts_ns or FOR_EVER_NS) > min(trial.leases_ns) // 10
-        ):
+        elif _held_ns(fault) > min(trial.leases_ns) // 10:
             found.add("packets are held up for long")
         elif (is_a(fault, Crash) and trial.persistence in ("none", "rdb")) or (
             is_a(fault, PowerCut) and trial.persistence != "aof-always"
@@ -228,6 +225,13 @@ def labels(trial: Trial) -> frozenset[str]:
         if trial.sentinels and hits_servers(fault):
             found.add("a replica becomes the master")
     return frozenset(found)
+
+
+def _held_ns(fault: Timed) -> int:
+    """For how long one packet is held up: by a delay so long as it says, however long the network is slow."""
+    if isinstance(fault.step, Delay):
+        return fault.step.by_ns + fault.step.jitter_ns
+    return (fault.lasts_ns or FOR_EVER_NS) if isinstance(fault.step, Hold) else 0
 
 
 def hits_servers(fault: Timed) -> bool:

@@ -45,6 +45,8 @@ class Progress(loop.Progress):
 
     found: list[Defect] = field(default_factory=list)
     """The defects so far; the one at a place keeps its cause."""
+    settled: int = 0
+    """How many findings were made as small as there was time for, and decided by that."""
     branches: set[int] = field(default_factory=set)
     """The steps of the lock's code that were taken."""
     grants: int = 0

@@ -36,8 +36,14 @@ def explain(error: ValidationError, root: Node, model: type[Model] = Scenario) -
     It has all problems that were found, the first of them in front.
     """
     found: dict[tuple[Any, ...], LabError] = {}
-    for details in error.errors(include_url=False):
+    problems = error.errors(include_url=False)
+    for details in problems:
         loc = details["loc"]
+        # Items that are wrong are not counted: a list of these alone is "too short", too.
+        if details["type"] == "too_short" and any(
+            len(other["loc"]) > len(loc) and other["loc"][: len(loc)] == loc for other in problems
+        ):
+            continue
         explained = _explain(details, model)
         place = locate(root, loc)
         at_key = explained.at_key or "[key]" in loc

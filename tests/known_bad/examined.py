@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from lab.examine.command import Asked, examine
 from lab.examine.result import Examined
 from lab.examine.tried import Progress
@@ -19,14 +21,20 @@ def examined(
     to_the_end: bool = False,
     **asked: Any,
 ) -> Examined:
-    """The result after so many schedules, or with ``first`` after the first defect.
+    """The result after so many schedules, or with ``first`` once a defect is made smaller: that one alone.
 
     They count what it takes to look into what is seen; with ``to_the_end`` that comes after so many.
     """
+    cause = ""
 
     def enough(progress: Progress) -> None:
-        if (progress.schedules >= schedules and not to_the_end) or (first and progress.defects):
+        nonlocal cause
+        if first and progress.defects and progress.settled:
+            cause = progress.found[0].cause
+            raise OutOfTime
+        if progress.schedules >= schedules and not to_the_end:
             raise OutOfTime
 
     tried = schedules if to_the_end else None
-    return examine(Asked(lock, "3600s", seed, jobs=1, schedules=tried, **asked), enough)
+    result = examine(Asked(lock, "3600s", seed, jobs=1, schedules=tried, **asked), enough)
+    return replace(result, defects=tuple(each for each in result.defects if cause in ("", each.cause)))

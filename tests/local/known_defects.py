@@ -91,14 +91,14 @@ class KnownDefects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Measured(msgspec.Struct):
-    """What came of one library: when each defect was reported, by its place, and what all took."""
+    """What came of one library: when each defect was reported, by its cause, and what all took."""
 
     driver: str
     wanted: tuple[Known, ...]
     asked: Asked
     examined: Examined | None = None
     why_not: str = ""
-    after: list[tuple[float, int]] = msgspec.field(default_factory=list)
+    after: dict[str, tuple[float, int]] = msgspec.field(default_factory=dict)
     """In real time since the start, and after so many schedules."""
     stopped: bool = False
     """Whether it ended before the budget did, as all was found."""
@@ -136,10 +136,10 @@ def measure(driver: str, wanted: tuple[Known, ...], asked: Asked) -> Measured:
     began_s, before_s = time.monotonic(), sum(os.times()[:4])
 
     def on_progress(at: Progress) -> None:
-        while len(measured.after) < at.defects:
-            defect = at.found[len(measured.after)]
-            measured.after.append((time.monotonic() - began_s, at.schedules))
-            note(f"{driver}: {measured.after[-1][0]:.0f} s, {at.schedules} schedules: {defect.cause}")
+        for cause in (each.cause for each in at.found):
+            if cause not in measured.after:
+                measured.after[cause] = (time.monotonic() - began_s, at.schedules)
+                note(f"{driver}: {measured.after[cause][0]:.0f} s, {at.schedules} schedules: {cause}")
         done = all(any(known.is_found(each) for each in at.found) for known in wanted)
         if wanted and done:
             measured.stopped = True
@@ -150,7 +150,7 @@ def measure(driver: str, wanted: tuple[Known, ...], asked: Asked) -> Measured:
     except (LabError, SimulationError) as error:
         measured.why_not = str(error).partition("\n")[0]
     now = (time.monotonic() - began_s, measured.examined.schedules if measured.examined else 0)
-    measured.after += [now] * (len(measured.defects) - len(measured.after))
+    measured.after = {each.cause: measured.after.get(each.cause, now) for each in measured.defects}
     measured.cpu_s, measured.load = sum(os.times()[:4]) - before_s, os.getloadavg()[0]
     return measured
 
@@ -265,8 +265,8 @@ def named(defect: Defect) -> str:
 
 def figures(measured: Measured, at: int) -> tuple[str, str, str, str]:
     """After which seconds and schedules a defect was reported, how many variants and real runs show it."""
-    seconds, schedules = measured.after[at]
     defect, real = measured.defects[at], measured.defects[at].real
+    seconds, schedules = measured.after[defect.cause]
     variants = f"{defect.reproduced} of {defect.variants}"
     runs = "" if real is None else f"{real.reproduced} of {real.judged}" if real.judged else real.why_not
     return f"{seconds:.0f}", str(schedules), variants, runs
@@ -312,6 +312,8 @@ def asked_for(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--budget", type=float, default=300.0, help="seconds for each library")
     parser.add_argument("--seed", type=int, default=0, help="of all that is drawn")
+    parser.add_argument("--jobs", type=int, help="how many processes; as many as there are cores")
+    parser.add_argument("--server", default="", help="what the nodes are, like redis@8.4")
     parser.add_argument("--out", type=Path, default=OUT, help="a directory for the results, as JSON")
     parser.add_argument("--confirm", action="store_true", help="run what is found on real Redis")
     parser.add_argument("--situations", action="store_true", help="measure the sorts of situations instead")
@@ -329,7 +331,9 @@ def main(words: list[str] | None = None) -> int:
         return measure_situations(asked.drivers or list(known), asked.out / "situations.json", asked.resume)
     measured = []
     for driver in asked.drivers or known:
-        request = Asked(f"{PREFIX}{driver}", f"{asked.budget:g}s", asked.seed)
+        request = Asked(
+            f"{PREFIX}{driver}", f"{asked.budget:g}s", asked.seed, jobs=asked.jobs, server=asked.server
+        )
         file = asked.out / f"{driver}.json"
         one = earlier(file, request) if asked.resume else None
         if one is None:

@@ -42,6 +42,7 @@ interface Driver
 function serve(Driver $driver): void
 {
     [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
+    stream_set_timeout($theirs, A_YEAR_S); // PHP's own limit, 60 s, would end a client that has nothing to do
     $library = pcntl_fork();
     if ($library === 0) {
         fclose($ours);
@@ -160,6 +161,7 @@ function predis(array $nodes, array $options): array
     }, $nodes);
 }
 
+const A_YEAR_S = 31_536_000;
 const PREDIS_OPTIONS = ['timeout', 'read_write_timeout'];
 
 /** The version of a Debian package, as it was unpacked beside this file. */

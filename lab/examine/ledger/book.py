@@ -119,7 +119,7 @@ class Lease:
     until_ns: int = 0
     over_ns: int = NEVER
     has_keys: bool = False
-    """Whether it has had a key, or a field, of its own, and not only elements."""
+    """Whether it has had a key, or a field, of its own that lasted until its grant, not only elements."""
 
     def is_live(self, now_ns: int) -> bool:
         """Whether its client may have it."""
@@ -339,7 +339,20 @@ class Ledger:
         if ended is not None:
             ended.ended_ns, ended.how, ended.event = now_ns, event["type"], event
             _end(ended, now_ns)
+            if ended.f == "acquire" and ended.how == "ok":
+                ended.lease.has_keys = self._has_keys(ended.lease, now_ns)
         return ended
+
+    def _has_keys(self, lease: Lease, now_ns: int) -> bool:
+        """Whether a key of a lease, or a field, lasts: one that only asked what a node can do does not."""
+        return any(
+            own.lease is lease
+            and own.lies.until_ns > now_ns
+            and not slot.element
+            and not is_counter(own.lies)
+            for owned in self.owned.values()
+            for slot, own in owned.items()
+        )
 
     def look(self, node: str, now: State) -> None:
         """Take in what a node has before a command: what is gone has expired, or was forgotten."""

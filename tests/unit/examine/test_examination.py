@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lab.errors import LabError
 from lab.examine.doubt import NO_CAUSE, SURE, VARIANTS
-from lab.examine.examination import Examination
+from lab.examine.examination import Candidate, Examination
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.ledger.book import Breach
@@ -301,7 +301,7 @@ def test_the_directed_part_is_run_before_anything_is_looked_into(monkeypatch: py
     """And each sort of finding is looked into once before any of them is a second time."""
     order: list[str] = []
     one = examination(Kind(True), on_progress=lambda _: order.append("run"))
-    monkeypatch.setattr(one, "_decide", lambda part, trial, violation: order.append(violation.finding))
+    monkeypatch.setattr(one, "_find_causes", lambda found: order.append(found.violation.finding))
     setting = Setting("mutant:bare-del", OPTIONS)
     with trials():
         one.try_directed(Part("a", "test"), [setting.trial(LATE, seed=seed) for seed in range(3)])
@@ -313,6 +313,97 @@ def test_the_directed_part_is_run_before_anything_is_looked_into(monkeypatch: py
     assert looked[: len(sorts)] == sorts
     assert len(looked) == 3 * len(sorts)
     assert (one.directed.tried, one.directed.of, one.directed.finished) == (3, 3, True)
+
+
+def two_defects() -> list[Trial]:
+    """The lock deletes what is another's, and its keys are too short: two schedules, two causes."""
+    return [
+        Setting(lock, OPTIONS).trial(program)
+        for lock, program in (("mutant:short-keys", LATE), ("mutant:bare-del", LATE))
+    ]
+
+
+def test_the_causes_of_all_are_known_before_one_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = examination(Kind(True))
+    order: list[tuple[str, list[str]]] = []
+    find, reduce = one._find_causes, one._reduced
+
+    def noting(what: str, do: Callable[..., object]) -> Callable[..., object]:
+        def done(candidate: Candidate, *more: object) -> object:
+            order.append((what, [each.cause for each in one.defects]))
+            return do(candidate, *more)
+
+        return done
+
+    monkeypatch.setattr(one, "_find_causes", noting("causes", find))
+    monkeypatch.setattr(one, "_reduced", noting("smaller", reduce))
+    with trials():
+        one.try_directed(Part("a", "test"), two_defects())
+    whats = [what for what, _ in order]
+    assert whats == sorted(whats), "causes first"
+    assert whats.count("smaller") == 2
+    both = {"wrong-expiry", "deletes-others-key"}
+    assert [{*noted} for what, noted in order if what == "smaller"] == [both, both]
+    assert {each.cause: each.smallest for each in one.defects} == dict.fromkeys(both, True)
+
+
+def test_what_there_is_no_time_to_make_smaller_is_a_defect_as_it_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one that is made smaller takes all that is left."""
+    found, spent_s = two_defects(), 0.0
+    one = Examination(Kind(True), dict(OPTIONS), Budget(100, lambda: spent_s, lambda: 0.0))
+    reduced = one._reduced
+
+    def reduces(candidate: Candidate, own: int | None) -> tuple[Trial, bool]:
+        nonlocal spent_s
+        smaller = reduced(candidate, own)
+        spent_s = 100.0
+        return smaller
+
+    monkeypatch.setattr(one, "_reduced", reduces)
+    with trials():
+        one.try_directed(Part("a", "test"), found)
+    assert sorted(each.smallest for each in one.defects) == [False, True]
+    (as_found,) = (each for each in one.defects if not each.smallest)
+    assert as_found.trial in found
+    assert (as_found.reproduced, as_found.variants, as_found.reference_lost) == (VARIANTS, VARIANTS, 0)
+    assert one.undecided == {}
+
+
+def test_a_defect_whose_smallest_schedule_the_reference_fails_in_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As it was found it is certain; what decides is the smallest schedule."""
+    (found, _), reference = two_defects(), Setting("redlock", OPTIONS).trial(CONTEND)
+    one = examination(Kind(True))
+    confirm = one._confirm
+    monkeypatch.setattr(one, "_reduced", lambda candidate, own: (reference, True))
+    monkeypatch.setattr(
+        one,
+        "_confirm",
+        lambda trial, *more: (20, 20, 3) if trial == reference else confirm(trial, *more),
+    )
+    with trials():
+        one.try_directed(Part("a", "test"), [found])
+    assert one.defects == []
+    assert {why for _, why in one.undecided} == {"redlock has it as well in 3 of 20 variants"}
+
+
+def test_another_cause_of_the_smallest_schedule_leaves_the_first_to_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was known by the cause that the defect had at first is then looked into itself."""
+    found = two_defects()[0]
+    plainer = replace(found, seed=7)
+    one = examination(Kind(True))
+    causes = lambda trial, _: named("goes-on" if trial.seed == 7 else "wrong-expiry")  # noqa: E731
+    monkeypatch.setattr(one, "_causes", causes)
+    smaller = iter([(plainer, True), (replace(found, seed=3), True)])
+    monkeypatch.setattr(one, "_smallest", lambda *_, **__: next(smaller, (found, True)))
+    with trials():
+        one.try_directed(Part("a", "test"), [found, replace(found, seed=2)])
+    assert sorted(each.cause for each in one.defects) == ["goes-on", "wrong-expiry"]
 
 
 def test_a_directed_part_that_is_cut_short_says_how_long_it_takes() -> None:
@@ -340,14 +431,14 @@ def test_a_directed_part_that_is_cut_short_says_how_long_it_takes() -> None:
 
 def test_a_finding_that_cannot_be_looked_into_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     one = examination(Kind(True))
-    decide = one._decide
+    find = one._find_causes
 
-    def decided(part: Part, trial: Trial, violation: Violation) -> None:
-        if violation.finding == "overlap":
+    def finds(candidate: Candidate) -> bool:
+        if candidate.violation.finding == "overlap":
             raise LabError("a TTL of 1500 ms\nand more")
-        decide(part, trial, violation)
+        return find(candidate)
 
-    monkeypatch.setattr(one, "_decide", decided)
+    monkeypatch.setattr(one, "_find_causes", finds)
     with trials():
         one.try_directed(Part("a", "test"), [Setting("mutant:bare-del", OPTIONS).trial(LATE)])
     assert [each.cause for each in one.defects] == ["deletes-others-key"]
@@ -410,7 +501,7 @@ def test_what_makes_a_finding_steady_is_not_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Examination, "_violates", violates)
     violation = Violation("unavailable", "of a test")
     with trials():
-        smallest, _ = examination(Kind(True))._reduced(trial, violation, [], beyond=False)
+        smallest, _ = examination(Kind(True))._reduced(Candidate(PART, trial, violation, frozenset(), []))
     assert smallest.faults
 
 
@@ -424,11 +515,16 @@ def test_a_new_defect_does_not_become_a_known_one(monkeypatch: pytest.MonkeyPatc
         lambda _, changed, __: named("needs-all-nodes" if changed.faults else "waits-too-long"),
     )
     one = examination(Kind(True))
-    monkeypatch.setattr(one, "_known", lambda causes, _: 0 if causes[0].kind == "waits-too-long" else None)
+    known = lambda causes, *_: 0 if causes[0].kind == "waits-too-long" else None  # noqa: E731
+    monkeypatch.setattr(one, "_known", known)
     violation = Violation("error", "of a test")
     with trials():
-        assert one._reduced(trial, violation, named("needs-all-nodes"), beyond=False)[0].faults
-        assert not one._reduced(trial, violation, named("waits-too-long"), beyond=False)[0].faults
+        new, known_one = (
+            Candidate(PART, trial, violation, frozenset(), named(kind))
+            for kind in ("needs-all-nodes", "waits-too-long")
+        )
+        assert one._reduced(new)[0].faults
+        assert not one._reduced(known_one)[0].faults
 
 
 @pytest.mark.parametrize(("budget", "whole"), [(30, False), (3000, True)])

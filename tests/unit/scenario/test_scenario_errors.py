@@ -57,6 +57,14 @@ def test_all_problems_are_shown_in_the_order_of_the_file() -> None:
     assert seen_of(found) == ['unknown client "alcie"', 'unknown node "X"', 'unknown node "Y"']
 
 
+def test_a_list_of_steps_that_are_all_wrong_is_not_called_empty() -> None:
+    steps = SCENARIO[SCENARIO.index("steps:") : SCENARIO.index("expect:")]
+    assert seen_of(error(steps, "steps:\n  - jmp: {node: C, by: +11s}\n")) == ['unknown step "jmp"']
+    two = "steps:\n  - jump: {node: C, by: eleven}\n  - wait: soon\n"
+    assert seen_of(error(steps, two)) == ['"eleven" is not a duration', '"soon" is not a duration']
+    assert seen_of(error(steps, "steps: []\n")) == ["a list with nothing in it"]
+
+
 def test_all_problems_survive_the_way_from_another_process() -> None:
     found = error("  name: redlock\n  ttl: 10s", "  nam: redlock\n  ttl: 10")
     assert pickle.loads(pickle.dumps(found)).render() == found.render()
