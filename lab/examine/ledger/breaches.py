@@ -16,6 +16,7 @@ from lab.examine.ledger.book import (
     OTHERS,
     OVER,
     OWN,
+    PASS_ON,
     ROUNDED_NS,
     Breach,
     Call,
@@ -57,7 +58,7 @@ READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
 def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
     call, what, now_ns, slot = entry.call, effect.what, entry.time_ns, effect.slot
-    if call is None:
+    if call is None or what == PASS_ON:
         return None
     if what == "count":
         again = _counts_again(call, entry.node, effect, ledger)
