@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
-from lab.locks.base import Lease, LeaseLost
+from lab.locks.base import Indeterminate, Lease, LeaseLost
 from tests.locks_to_test.plain import MS_NS, Plain
 from tests.locks_to_test.with_redis_py import RELEASE, WithoutRetries
 
@@ -35,7 +36,7 @@ class WatchesThenLooks(WithoutRetries):
         async with self._redis.pipeline() as transaction:
             if await self._value_of(lease.key, transaction) != lease.token.encode():
                 return False
-            transaction.multi()
+            transaction.multi()  # type: ignore[no-untyped-call]
             transaction.execute_command(*change)
             return bool((await transaction.execute())[0])
 
@@ -92,6 +93,16 @@ class ByDigestAlone(ByDigest):
 
     async def release(self) -> None:
         await self._redis.evalsha(self._digest, 1, self._name, self._value)
+
+
+class SaysNothing(Plain):
+    """A release whose request may be lost, and which says nothing of that: the key has an end."""
+
+    name = "says-nothing"
+
+    async def release(self, lease: Lease) -> None:
+        with contextlib.suppress(Indeterminate):
+            await super().release(lease)
 
 
 class InATable(Plain):
