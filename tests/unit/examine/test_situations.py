@@ -240,7 +240,7 @@ def test_another_has_the_lock_between_two_commands() -> None:
 
 def test_what_arrives_when_the_key_is_gone_was_kept_from_taking_it_away() -> None:
     some = list(calls_that_come_late(Setting(f"{LOCKS}.in_one_call:SaysNothing", {}, 1), extends=False))
-    assert "unavailable" in found(some)
+    assert "unavailable" in found(iter(some))
     assert causes_in(some, "unavailable") == [set()]
 
 
