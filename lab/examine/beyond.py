@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from lab.examine.anchored import OTHER, hurt
 from lab.examine.directed import until_its_end
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Program, Setting
 from lab.faults.crash import Crash
@@ -19,7 +20,9 @@ from lab.faults.drift import Drift
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
-from lab.scenario.triggers import at_start, on
+from lab.scenario.steps import Acquire, Read, Release
+from lab.scenario.triggers import after, at_start, on
+from lab.search.as_tracks import action
 from lab.search.faults import timed_fault
 from lab.search.trial import Round, Trial
 
@@ -148,6 +151,28 @@ def forgetting(setting: Setting) -> Iterator[Trial]:
                 timed_fault(Crash, on(ALICE, "granted"), nodes=(n,), lasts_ns=S_NS // 10) for n in names
             ),
         )
+    yield from _forgotten_scripts(setting)
+
+
+def _forgotten_scripts(setting: Setting) -> Iterator[Trial]:
+    """All nodes restart with their data while Alice holds the lock, and she asks for another one meanwhile.
+
+    So she has noticed that her connections are broken when she gives the lock back; Bob asks from then on.
+    """
+    ttl_ns = setting.ttl_ns
+    asks = {"insist_ns": 3 * ttl_ns, "pause_ns": ttl_ns // 20}
+    tracks = {
+        ALICE: (
+            *(action(Acquire), action(Acquire, after(ttl_ns // 20), key=OTHER)),
+            *(action(Release, key=OTHER), action(Read), action(Release)),
+        ),
+        BOB: (action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50), **asks), action(Release)),
+    }
+    base = setting.with_clients(dict.fromkeys(tracks, ()), demand=False)
+    crashes = [
+        timed_fault(Crash, on(ALICE, "granted"), nodes=(n,), lasts_ns=ttl_ns // 100) for n in setting.names
+    ]
+    yield hurt(replace(base, tracks={**tracks, **base.tracks}), *crashes)
 
 
 def _named(name: str) -> Program:

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from lab.examine.anchored import MOMENT_NS, hurt
+from lab.errors import LabError
+from lab.examine.anchored import MOMENT_NS, OTHER, hurt
+from lab.examine.boundaries import boundaries
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -23,7 +25,9 @@ from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
 from lab.search.as_tracks import action
 from lab.search.faults import timed_fault
+from lab.search.runner import run_trial
 from lab.search.trial import CLIENTS, Trial
+from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 CAROL: Final = CLIENTS[2]
 UNDO_TTL_NS: Final = 10 * S_NS
@@ -32,6 +36,10 @@ SLOWER_NS: Final = 15 * MS_NS
 """By so much each request is slower of who is cancelled, so that this happens while one is under way."""
 SENDINGS: Final = range(2, 7)
 """At which of a client's sendings its acquire is cancelled; at the first it has set nothing yet."""
+BRIEF_TTL_NS: Final = 700 * MS_NS
+"""A lease whose last tenths pass while a client waits for a node."""
+COMMANDS_MAX: Final = 4
+"""Between so many commands of a call another client is granted the lock at most."""
 THINKS_NS: Final = 4 * S_NS
 """How long a client computes before its extension, and after it."""
 FIRST_NS: Final = MOMENT_NS // 2
@@ -49,27 +57,124 @@ def after_a_first_answer(setting: Setting, *, extends: bool) -> Iterator[Trial]:
     its end on: she is granted the lock too early where his key was deleted, and too late where it was
     prolonged.
     """
-    ttl_ns = setting.ttl_ns
     yield from _slow_acquire(setting)
-    insists: dict[str, Any] = {"insist_ns": 3 * ttl_ns, "pause_ns": ttl_ns // 20}
     for f in ("extend", "release") if extends else ("release",):
-        hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10))]
-        if f == "extend":
-            hers += [action(Extend, after(ttl_ns // 10)), *_write(ttl_ns * 12 // 10)]
-        else:
-            hers += [*_write(ttl_ns // 10), action(Release)]
-        called = on(ALICE, f"{f} invoke", 1 if f == "extend" else 2)
-        late = timed_fault(Hold, later(called, FIRST_NS), ALICE, setting.names, direction="requests")
-        late = late.model_copy(update={"until": on(BOB, "granted", after_ns=ttl_ns * 7 // 10)})
+        yield _in_anothers_lease(setting, f, FIRST_NS)
+
+
+def calls_that_come_late(setting: Setting, *, extends: bool) -> Iterator[Trial]:
+    """All that Alice sends in a call arrives in the lease of Bob, who lets it run out; then Carol asks.
+
+    An extension that asks for a shorter lease than Bob's ends his, where it does not look whose key it is.
+    """
+    if extends:
+        yield _in_anothers_lease(setting, "extend", 0)
+        yield _in_anothers_lease(setting, "extend", 0, extend_ttl_ns=setting.ttl_ns // 5)
+    yield _in_anothers_lease(setting, "release", 0)
+
+
+def _in_anothers_lease(setting: Setting, f: str, from_ns: int, *, extend_ttl_ns: int | None = None) -> Trial:
+    """What Alice sends from so long after her call on arrives late in Bob's lease; early if hers is short."""
+    ttl_ns = setting.ttl_ns
+    insists: dict[str, Any] = {"insist_ns": 3 * ttl_ns, "pause_ns": ttl_ns // 20}
+    hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10))]
+    if f == "extend":
+        hers += [action(Extend, after(ttl_ns // 10), ttl_ns=extend_ttl_ns), *_write(ttl_ns * 12 // 10)]
+    else:
+        hers += [*_write(ttl_ns // 10), action(Release)]
+    called = on(ALICE, f"{f} invoke", 1 if f == "extend" else 2)
+    arrives_ns = ttl_ns * 7 // 10 if extend_ttl_ns is None else ttl_ns // 10
+    late = timed_fault(Hold, later(called, from_ns), ALICE, setting.names, direction="requests")
+    late = late.model_copy(update={"until": on(BOB, "granted", after_ns=arrives_ns)})
+    tracks = {
+        ALICE: hers,
+        BOB: [action(Acquire, later(called, ttl_ns // 50), **insists), *_write(ttl_ns * 9 // 10)],
+        CAROL: [
+            action(Acquire, on(BOB, "granted", after_ns=arrives_ns + ttl_ns // 20), **insists),
+            *(*_write(ttl_ns // 10), action(Release)),
+        ],
+    }
+    return hurt(_told(setting, tracks), late)
+
+
+def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
+    """Alice calls just before her lease ends; between two commands of the call it ends, and Bob has the lock.
+
+    What she sends after the one is held until then: for less than the time-outs for a node of most locks. One
+    schedule for each of her sendings in the call but the first. Carol asks while Bob has the lock.
+    """
+    short = setting.with_ttl(BRIEF_TTL_NS)
+    ttl_ns, left_ns = short.ttl_ns, short.ttl_ns * 7 // 100
+    insists: dict[str, Any] = {"insist_ns": ttl_ns, "pause_ns": ttl_ns // 100}
+    for f in ("extend", "release") if extends else ("release",):
+        turn = [action(Acquire), *([action(Extend)] if f == "extend" else []), action(Release)]
+        late = action(Extend if f == "extend" else Release, after(ttl_ns - left_ns))
+        called = on(ALICE, f"{f} invoke", 2)
         tracks = {
-            ALICE: hers,
-            BOB: [action(Acquire, later(called, ttl_ns // 50), **insists), *_write(ttl_ns * 9 // 10)],
+            ALICE: [*turn, action(Acquire, after(ttl_ns // 10)), late],
+            BOB: [action(Acquire, later(called, left_ns + MS_NS), **insists), *_write(ttl_ns * 7 // 10)],
             CAROL: [
-                action(Acquire, on(BOB, "granted", after_ns=ttl_ns * 3 // 4), **insists),
+                action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 10), **insists),
                 *(*_write(ttl_ns // 10), action(Release)),
             ],
         }
-        yield hurt(_told(setting, tracks), late)
+        base = _told(short, tracks)
+        until = on(BOB, "granted", after_ns=MS_NS)
+        for nth in _sendings_of(base, f, 2)[1 : 1 + COMMANDS_MAX]:
+            held = timed_fault(Hold, on(ALICE, SENDS, nth), ALICE, short.names, direction="requests")
+            yield hurt(base, held.model_copy(update={"until": until}))
+
+
+def _sendings_of(base: Trial, f: str, times: int) -> list[int]:
+    """Which of Alice's sendings belong to a call, counted as triggers count them; none if it was not run."""
+    try:
+        outcome = run_trial(base)
+    except LabError:  # reported by the examination, which runs it with a fault
+        return []
+    calls = [
+        event["time_ns"] - MONOTONIC_START_NS
+        for event in outcome.events
+        if (event.get("client"), event["f"], event["type"]) == (ALICE, f, "invoke")
+    ]
+    ends = [
+        event["time_ns"] - MONOTONIC_START_NS
+        for event in outcome.events
+        if (event.get("client"), event["f"]) == (ALICE, f) and event["type"] != "invoke"
+    ]
+    if len(ends) < times:
+        return []
+    return [
+        each.nth
+        for each in boundaries(base, None)
+        if each.client == ALICE and calls[times - 1] <= each.at_ns <= ends[times - 1]
+    ]
+
+
+def beside_another_lock(setting: Setting) -> Iterator[Trial]:
+    """Bob takes another lock while Alice's lease lasts, for a shorter lease, or again and again.
+
+    Carol insists on Alice's: what ends, or lasts, for all locks together is wrong for hers.
+    """
+    ttl_ns, short_ns = setting.ttl_ns, setting.with_ttl(setting.ttl_ns // 5).ttl_ns
+    insists: dict[str, Any] = {"insist_ns": 4 * ttl_ns, "pause_ns": ttl_ns // 20}
+    carol = [*_write(ttl_ns // 10), action(Release)]
+    yield _told(
+        setting,
+        {
+            ALICE: [action(Acquire), *_write(ttl_ns * 9 // 10)],
+            BOB: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 20), key=OTHER, ttl_ns=short_ns)],
+            CAROL: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), **insists), *carol],
+        },
+    )
+    turn = [action(Acquire, after(ttl_ns * 6 // 10), key=OTHER), action(Release, key=OTHER)]
+    yield _told(
+        setting,
+        {
+            ALICE: [action(Acquire), action(Read)],
+            BOB: [action(Acquire, on(ALICE, "granted"), key=OTHER), action(Release, key=OTHER), *(4 * turn)],
+            CAROL: [action(Acquire, on(ALICE, "lease over"), **insists), *carol],
+        },
+    )
 
 
 def _slow_acquire(setting: Setting) -> Iterator[Trial]:

@@ -8,14 +8,15 @@ and who prolonged a key.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from lab.errors import UnknownOutcome
-from lab.examine.evidence import NEVER, Evidence, Operation, watched
+from lab.examine.evidence import NEVER, TOKEN_MIN, Evidence, Operation, watched
 from lab.examine.judge import Violation, labels
 from lab.faults.down import DownFault
 from lab.search.faults import is_a, nodes_of
 from lab.search.runner import Outcome
+from lab.search.watch import parts_of
 
 LEAK: Final = "leak"
 UNAVAILABLE: Final = "unavailable"
@@ -174,10 +175,27 @@ def _refused(evidence: Evidence, over_ns: int) -> Iterator[Operation]:
 
 
 def _token_of(evidence: Evidence, grant_id: str) -> str | None:
-    """The token of a grant, if its lock shows it."""
+    """The token of a grant: as its lock shows it, or the one value that its acquire alone has set."""
     grant = evidence.grant_of(grant_id)
-    token: Any = None if grant is None else grant.event.get("token")
-    return str(token) if token else None
+    if grant is None:
+        return None
+    if grant.event.get("token"):
+        return str(grant.event["token"])
+    tokens = _set_by(evidence, grant)
+    for other in evidence.operations:
+        tokens -= _set_by(evidence, other) if other is not grant else set()
+    return tokens.pop() if len(tokens) == 1 else None
+
+
+def _set_by(evidence: Evidence, operation: Operation) -> set[str]:
+    """The values that nodes were given during a call, and that can tell one lease from all others."""
+    return {
+        part
+        for entry in evidence.executed_during(operation)
+        for _, _, new in entry.changes()
+        for part in ([] if new is None else parts_of(new))
+        if len(part) >= TOKEN_MIN
+    }
 
 
 def _holds_otherwise(evidence: Evidence, release: Operation, token: str) -> bool:

@@ -28,6 +28,9 @@ from lab.examine.boundaries import SHORT_NS
 from lab.examine.crossing_extensions import crossing_extensions
 from lab.examine.directed import (
     after_a_first_answer,
+    beside_another_lock,
+    between_two_commands,
+    calls_that_come_late,
     cancelled_undo,
     late_answers,
     lost_majority,
@@ -170,6 +173,9 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
         found["overtaken"] = overtaken(setting)
     found["late release"] = released_late(setting)
     found["late request"] = after_a_first_answer(setting, extends=profile.extends)
+    found["late call"] = calls_that_come_late(setting, extends=profile.extends)
+    found["between commands"] = between_two_commands(setting, extends=profile.extends)
+    found["another lock"] = beside_another_lock(setting)
     found["late answers"] = late_answers(setting, extends=profile.extends)
     found["late replies"] = chain(late_replies(setting, profile), slow_replies(setting, profile))
     found["lost replies"] = lost_replies(patient(setting), profile)

@@ -119,6 +119,23 @@ class ByGroup(OnePermit):
         return 1"""
 
 
+class KeepsTheTicket(ByGroup):
+    """The ticket is made once and stays for good: a release lets the group deliver it again."""
+
+    name = "keeps-the-ticket"
+    GIVE_BACK = ByGroup.GIVE_BACK.replace(
+        "redis.call('xdel', KEYS[1], own[1])", "redis.call('xgroup', 'SETID', KEYS[1], 'holders', '0')"
+    )
+
+
+class DeliversOnce(ByGroup):
+    """The ticket stays, and a release lets nobody have it again: the group has delivered it."""
+
+    name = "delivers-once"
+    TAKE = ByGroup.TAKE.replace("local lasts", "if not held then return 0 end\n            local lasts")
+    GIVE_BACK = ByGroup.GIVE_BACK.replace("redis.call('xdel', KEYS[1], own[1])", "")
+
+
 class ClaimsAtOnce(ByGroup):
     """Claims the ticket whenever it was delivered."""
 

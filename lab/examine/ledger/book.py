@@ -31,6 +31,8 @@ GRACE_NS: Final = 30 * MS_NS
 """How long after the end of a call its keys may still be on their way out."""
 CREATE: Final = frozenset(("SET", "SETNX", "SETEX", "PSETEX", "HSET", "HSETNX"))
 """Commands that create a key, so that they belong to an acquire if one is under way."""
+PASS_ON: Final = "pass on"
+"""The effect on a stream's entry that is delivered to another lease."""
 LOCK_CALLS: Final = ("acquire", "extend", "release", "held")
 OTHERS, ANOTHER, OWN, OVER = "others", "another lease's", "own", " over"
 """Whose key it was: another client's; the same client's of another lease; the lease's own. ``OVER`` follows
@@ -177,7 +179,7 @@ class Breach(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a command did to a value: create, replace, prolong, shorten, delete or count it."""
+    """What a command did to a value: create, replace, prolong, shorten, delete, count it, or pass it on."""
 
     what: str
     slot: Slot
@@ -402,9 +404,26 @@ class Ledger:
             else:
                 own = owned[slot] = Own(lies, before.lease, before.made_by)
             entry.effects.append(Effect(what, slot, before, own))
+        entry.effects += self._delivered(entry)
         self.entries.append(entry)
         if entry.call is not None:
             entry.call.entries.append(entry)
+
+    def _delivered(self, entry: Entry) -> list[Effect]:
+        """The entries of streams that a command delivered to another lease than the one whose they were.
+
+        From then on they are nobody's: the lock passes them on to whoever comes next, and nobody leaves them.
+        """
+        owned, found = self.owned[entry.node], []
+        for effect in entry.effects:
+            delivery, own = effect.slot, effect.after
+            slot = Slot(delivery.key, element=delivery.element)
+            there = owned.get(slot) if delivery.field and delivery.element else None
+            if there is None or there.lease is None or own is None or own.lease in (None, there.lease):
+                continue
+            owned[slot] = Own(there.lies, None, there.made_by)
+            found.append(Effect(PASS_ON, slot, there, owned[slot]))
+        return found
 
     def _handed_to(self, entry: Entry, lies: Lies) -> Lease | None:
         """The lease that a call gives a key to: one not granted so far, whose token the call did not send."""

@@ -16,6 +16,7 @@ from lab.examine.ledger.book import (
     OTHERS,
     OVER,
     OWN,
+    PASS_ON,
     ROUNDED_NS,
     Breach,
     Call,
@@ -57,7 +58,7 @@ READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
 def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
     call, what, now_ns, slot = entry.call, effect.what, entry.time_ns, effect.slot
-    if call is None:
+    if call is None or what == PASS_ON:
         return None
     if what == "count":
         again = _counts_again(call, entry.node, effect, ledger)
@@ -69,7 +70,8 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
         return None
     takes_away = what == "delete" or (what == "shorten" and f == "release")
     if foreign and owner is not None and (takes_away or not lease.has(owner, now_ns)):
-        if not (what in ("prolong", "shorten") and _shares(entry, effect, ledger)):
+        shares = what in ("prolong", "shorten") and _shares(entry, effect, ledger)
+        if not shares or _harms(effect, owner, lease):
             whose = OTHERS if owner.client != lease.client else ANOTHER
             return Breach(OWN_KEYS, f, what, whose + ("" if owner.is_live(now_ns) else OVER))
         if what == "prolong":
@@ -147,6 +149,13 @@ def _shares(entry: Entry, effect: Effect, ledger: Ledger) -> bool:
     return bool(effect.slot.field or effect.slot.element) and any(
         slot.key == effect.slot.key and own.lease is lease for slot, own in owned.items()
     )
+
+
+def _harms(effect: Effect, owner: Lease, lease: Lease) -> bool:
+    """Whether a key that leases share is one of several locks, or so ends before another's lease."""
+    ends_ns = effect.after.lies.until_ns if effect.after is not None else NEVER
+    cuts_short = effect.what == "shorten" and ends_ns < owner.until_ns - ROUNDED_NS
+    return cuts_short or owner.resource != lease.resource
 
 
 def _is_sooner(call: Call, effect: Effect, now_ns: int) -> bool:

@@ -18,6 +18,7 @@ from lab.examine.ledger.book import (
     MS_NS,
     NEVER,
     OWN,
+    PASS_ON,
     Call,
     Claim,
     Effect,
@@ -80,6 +81,7 @@ DID: Final = {
     "shorten": "shortened",
     "create": "set",
     "count": "counted",
+    PASS_ON: "passed on",
 }
 HOW: Final = {"ok": "succeeded", "fail": "was refused", "info": "had no certain end", "open": "never ended"}
 LOOKS: Final = ("GET", "EXISTS", "PTTL", "TTL", "HGET", "HEXISTS", "MGET", "HGETALL", "STRLEN")

@@ -9,7 +9,16 @@ import msgspec.structs
 import pytest
 
 from lab.examine.crossing_extensions import crossing_extensions
-from lab.examine.directed import after_a_first_answer, cancelled_undo, late_answers, lost_majority, overtaken
+from lab.examine.directed import (
+    after_a_first_answer,
+    beside_another_lock,
+    between_two_commands,
+    calls_that_come_late,
+    cancelled_undo,
+    late_answers,
+    lost_majority,
+    overtaken,
+)
 from lab.examine.kinds import Kind
 from lab.examine.long_after import long_after
 from lab.examine.naming import causes_of
@@ -214,6 +223,31 @@ def test_another_takes_the_lock_between_a_look_and_what_rests_on_it(
 @pytest.mark.parametrize("lock", ["single", f"{LOCKS}.plain:Plain", f"{LOCKS}.unusual:LooksFirst"])
 def test_who_compares_and_changes_in_one_step_does_not_mind_who_is_there_meanwhile(lock: str) -> None:
     assert found(after_a_first_answer(Setting(lock, OPTIONS, 1), extends=True)) == set()
+
+
+@pytest.mark.parametrize("lock", ["single", f"{LOCKS}.plain:Plain", f"{LOCKS}.in_one_call:InATable"])
+def test_who_compares_does_not_mind_late_calls_other_locks_or_leases_that_end_in_between(lock: str) -> None:
+    setting = Setting(lock, OPTIONS, 1)
+    assert found(calls_that_come_late(setting, extends=True)) == set()
+    assert found(between_two_commands(setting, extends=True)) == set()
+    assert found(beside_another_lock(setting)) == set()
+
+
+def test_another_has_the_lock_between_two_commands() -> None:
+    some = list(between_two_commands(Setting(f"{LOCKS}.in_one_call:LooksThenWatches", {}, 1), extends=False))
+    assert {"deletes-others-key"} in causes_in(some, "overlap")
+
+
+def test_what_arrives_when_the_key_is_gone_was_kept_from_taking_it_away() -> None:
+    some = list(calls_that_come_late(Setting(f"{LOCKS}.in_one_call:SaysNothing", {}, 1), extends=False))
+    assert "unavailable" in found(iter(some))
+    assert causes_in(some, "unavailable") == [set()]
+
+
+def test_what_ends_for_all_locks_together_is_wrong_for_another() -> None:
+    some = list(beside_another_lock(Setting(f"{LOCKS}.in_one_call:EndsTheTable", {}, 1)))
+    assert causes_in(some, "overlap") == [{"mixes-keys"}, set()]
+    assert causes_in(some, "leak") == [set(), {"mixes-keys"}]
 
 
 @pytest.mark.parametrize(
