@@ -124,8 +124,8 @@ class Examination:
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
         self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
-        """What the directed part has shown and is not looked into yet, with how often clients sent something
-        in the schedule; None: all is looked into at once."""
+        """What the directed part has shown and is not looked into yet, with how much happens in the
+        schedule; None: all is looked into at once."""
         self._shrinks_for_s = math.inf
         """For how long a finding may be made smaller now, beside the half of what is left."""
         self.ttl_step_ns = 1
@@ -185,8 +185,8 @@ class Examination:
         """
 
         def plainness(one: tuple[Part, Trial, Violation, int]) -> tuple[int, int, int]:
-            _, trial, _, sendings = one
-            return sendings.bit_length() // 2, len(trial.faults), len(trial.key())
+            _, trial, _, steps = one
+            return steps.bit_length() // 2, len(trial.faults), len(trial.key())
 
         waiting = sorted(self._waiting or [], key=plainness)
         self._waiting = []
@@ -262,7 +262,7 @@ class Examination:
         self.progress.grants += seen.grants
         part.tried += 1
         for violation in seen.violations.values():
-            self._consider(part, job.argument, violation, seen.sendings)
+            self._consider(part, job.argument, violation, seen.steps)
 
     def check_time(self) -> None:
         """Raise ``OutOfTime`` if the budget is spent, but for what confirming the last finding takes."""
@@ -275,13 +275,13 @@ class Examination:
         self.progress.seconds = self._budget.real_s
         return self._budget.left_s - (self._after * self._budget.seconds if self.defects else 0.0)
 
-    def _consider(self, part: Part, trial: Trial, violation: Violation, sendings: int) -> None:
+    def _consider(self, part: Part, trial: Trial, violation: Violation, steps: int) -> None:
         """A limit of the kind, or something to look into: now, or when the directed part is through."""
         broken = labels(trial) & self.kind.limits(violation.finding)
         if broken and not broken <= CLOCKS:
             self._note_limit(violation, sorted(broken)[0], trial)
         elif self._waiting is not None:
-            self._waiting.append((part, trial, violation, sendings))
+            self._waiting.append((part, trial, violation, steps))
         else:
             self._look_into(part, trial, violation)
 

@@ -119,7 +119,7 @@ class Lease:
     until_ns: int = 0
     over_ns: int = NEVER
     has_keys: bool = False
-    """Whether it has had a key, or a field, of its own that lasted until it was granted, not only elements."""
+    """Whether it has had a key, or a field, of its own, not only elements: one that lasted to the grant."""
 
     def is_live(self, now_ns: int) -> bool:
         """Whether its client may have it."""

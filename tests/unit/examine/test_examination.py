@@ -315,6 +315,19 @@ def test_the_directed_part_is_run_before_anything_is_looked_into(monkeypatch: py
     assert (one.directed.tried, one.directed.of, one.directed.finished) == (3, 3, True)
 
 
+def test_a_schedule_in_which_much_happens_is_looked_into_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it is of the same sort, and has no more faults."""
+    setting, order = Setting("mutant:bare-del", OPTIONS), list[int]()
+    short, long = setting.trial(LATE), setting.trial(LATE, seed=1)
+    long = replace(long, clients={name: rounds * 40 for name, rounds in long.clients.items()})
+    one = examination(Kind(True))
+    monkeypatch.setattr(one, "_find_causes", lambda found: order.append(found.trial.seed))
+    with trials():
+        one.try_directed(Part("a", "test"), [long, short])
+    assert order[-1] == 1
+    assert order.index(short.seed) < order.index(1)
+
+
 def two_defects() -> list[Trial]:
     """The lock deletes what is another's, and its keys are too short: two schedules, two causes."""
     return [
