@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lab.errors import LabError
 from lab.examine.doubt import NO_CAUSE, SURE, VARIANTS
-from lab.examine.examination import Candidate, Examination
+from lab.examine.examination import STEADY, Candidate, Examination
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.ledger.book import Breach
@@ -380,7 +380,7 @@ def test_what_there_is_no_time_to_make_smaller_is_a_defect_as_it_was_found(
     assert sorted(each.smallest for each in one.defects) == [False, True]
     (as_found,) = (each for each in one.defects if not each.smallest)
     assert as_found.trial in found
-    assert (as_found.reproduced, as_found.variants, as_found.reference_lost) == (VARIANTS, VARIANTS, 0)
+    assert (as_found.reproduced, as_found.variants, as_found.reference_lost) == (STEADY, STEADY, 0)
     assert one.undecided == {}
 
 
