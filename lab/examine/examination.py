@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
 from lab.examine.catalogue import UNKNOWN
-from lab.examine.doubt import NO_CAUSE, RARE, SURE, VARIANTS, why_uncertain
+from lab.examine.doubt import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.evidence import Evidence
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
@@ -124,8 +124,8 @@ class Examination:
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
         self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
-        """What the directed part has shown and is not looked into yet, with how often clients sent something
-        in the schedule; None: all is looked into at once."""
+        """What the directed part has shown and is not looked into yet, with how much happens in the
+        schedule; None: all is looked into at once."""
         self._shrinks_for_s = math.inf
         """For how long a finding may be made smaller now, beside the half of what is left."""
         self.ttl_step_ns = 1
@@ -185,8 +185,8 @@ class Examination:
         """
 
         def plainness(one: tuple[Part, Trial, Violation, int]) -> tuple[int, int, int]:
-            _, trial, _, sendings = one
-            return sendings.bit_length() // 2, len(trial.faults), len(trial.key())
+            _, trial, _, steps = one
+            return steps.bit_length() // 2, len(trial.faults), len(trial.key())
 
         waiting = sorted(self._waiting or [], key=plainness)
         self._waiting = []
@@ -262,7 +262,7 @@ class Examination:
         self.progress.grants += seen.grants
         part.tried += 1
         for violation in seen.violations.values():
-            self._consider(part, job.argument, violation, seen.sendings)
+            self._consider(part, job.argument, violation, seen.steps)
 
     def check_time(self) -> None:
         """Raise ``OutOfTime`` if the budget is spent, but for what confirming the last finding takes."""
@@ -275,13 +275,13 @@ class Examination:
         self.progress.seconds = self._budget.real_s
         return self._budget.left_s - (self._after * self._budget.seconds if self.defects else 0.0)
 
-    def _consider(self, part: Part, trial: Trial, violation: Violation, sendings: int) -> None:
+    def _consider(self, part: Part, trial: Trial, violation: Violation, steps: int) -> None:
         """A limit of the kind, or something to look into: now, or when the directed part is through."""
         broken = labels(trial) & self.kind.limits(violation.finding)
         if broken and not broken <= CLOCKS:
             self._note_limit(violation, sorted(broken)[0], trial)
         elif self._waiting is not None:
-            self._waiting.append((part, trial, violation, sendings))
+            self._waiting.append((part, trial, violation, steps))
         else:
             self._look_into(part, trial, violation)
 
@@ -329,11 +329,13 @@ class Examination:
     def _note(self, candidate: Candidate) -> bool:
         """Count it as a defect if it is a new one, has a cause, and is certain as it is.
 
-        What its smallest schedule comes to decides later whether it stays one.
+        What its smallest schedule comes to decides later whether it stays one. So no more variants are run
+        than it takes to be certain: what is left is for the causes of the others.
         """
         causes, violation = candidate.causes, candidate.violation
         if causes and self._known(causes, violation) is None:
-            defect, doubt = self._defect(candidate, candidate.trial, violation, causes, to_the_end=False)
+            enough = SURE if candidate.broken else OFTEN if violation.finding in RARE else STEADY
+            defect, doubt = self._defect(candidate, candidate.trial, violation, causes, enough=enough)
             candidate.noted = not doubt
             if candidate.noted:
                 self.defects.append(defect)
@@ -360,10 +362,7 @@ class Examination:
                 self._leave_open(violation.finding, why_not, trial)
                 return False
         smallest, to_the_end = self._reduced(candidate, own)
-        if own is not None and smallest == trial:
-            self.defects[own] = replace(self.defects[own], smallest=to_the_end)
-        else:
-            self._add(candidate, smallest, own, to_the_end)
+        self._add(candidate, smallest, own, to_the_end)
         self.progress.settled += 1
         return True
 
@@ -516,7 +515,8 @@ class Examination:
         violation = all_seen.get(candidate.violation.finding, candidate.violation)
         causes = self._causes(trial, violation)
         known = self._known(causes, violation, own)
-        defect, doubt = self._defect(candidate, trial, violation, causes, to_the_end)
+        defect, doubt = self._defect(candidate, trial, violation, causes)
+        defect = replace(defect, smallest=to_the_end)
         if doubt:
             if defect.reference_lost and labels(trial):
                 self._note_limit(violation, sorted(labels(trial))[0], trial)
@@ -550,11 +550,19 @@ class Examination:
         self.defects[at] = replace(defect, findings=(*defect.findings, *others))
 
     def _defect(
-        self, candidate: Candidate, trial: Trial, violation: Violation, causes: list[Cause], to_the_end: bool
+        self,
+        candidate: Candidate,
+        trial: Trial,
+        violation: Violation,
+        causes: list[Cause],
+        enough: int = VARIANTS,
     ) -> tuple[Defect, str]:
-        """A defect as this trial shows it, and why it is not certain to be one; nothing if it is."""
+        """A defect as this trial shows it, and why it is not certain to be one; nothing if it is.
+
+        No more variants are run when ``enough`` of them show it.
+        """
         least = SURE if violation.finding in RARE and not causes else 0
-        variants, reproduced, lost = self._confirm(trial, violation.finding, least)
+        variants, reproduced, lost = self._confirm(trial, violation.finding, least, enough)
         faults = {type(fault_of(fault)) for fault in every_fault(trial)}
         beyond = bool(candidate.broken)
         shown = reproduced, variants
@@ -573,7 +581,7 @@ class Examination:
             candidate.part.name,
             self.progress.schedules,
             round(time.process_time() - self._cpu_s + self._workers.helpers_cpu_s, 2),
-            smallest=to_the_end,
+            smallest=False,
             places=cause.places if cause is not None else (),
             also_fits=tuple(each.kind for each in causes[1:]),
             rule=cause.breach.rule if cause is not None else "",
@@ -587,11 +595,13 @@ class Examination:
         at = max(violation.witnesses, default=len(outcome.events) - 1)
         return keys_there(Evidence(outcome), outcome.events[at]["time_ns"])
 
-    def _confirm(self, trial: Trial, finding: str, least: int = 0) -> tuple[int, int, int]:
+    def _confirm(
+        self, trial: Trial, finding: str, least: int = 0, enough: int = VARIANTS
+    ) -> tuple[int, int, int]:
         """How many variants of a trial were run, how many show it, and how many with the reference.
 
         All, if the budget lasts; and one at least. With ``least``, no more of them once it is certain that
-        not so many show it, or that the reference has it as well.
+        not so many show it, or that the reference has it as well; and no more once ``enough`` show it.
         """
         run = reproduced = lost = 0
         pairs = ((one, self._for_reference(one)) for one in variants(trial, VARIANTS))
@@ -601,7 +611,7 @@ class Examination:
             run += 1
             reproduced += self._shows(finding, own)
             lost += self._shows(finding, of_reference)
-            if least and (lost or VARIANTS - run + reproduced < least):
+            if reproduced >= enough or (least and (lost or VARIANTS - run + reproduced < least)):
                 break
         self._workers.forget(jobs)
         return run, reproduced, lost

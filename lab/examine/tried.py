@@ -17,21 +17,20 @@ class Tried:
     """What came of a trial: all that is wrong in it by the finding's name, and which states faults hit.
 
     ``branches`` are the steps of the lock's code that were taken, ``grants`` how often a client was granted
-    the lock, ``sendings`` how often one sent something to a node: what takes time in a trial.
+    the lock, ``steps`` how much happened: what takes time in a trial.
     """
 
     violations: dict[str, Violation]
     covered: frozenset[tuple[str, str]]
     branches: frozenset[int]
     grants: int
-    sendings: int
+    steps: int
 
     @classmethod
     def of(cls, outcome: Outcome) -> Tried:
         """What an examination keeps of an outcome; only inside ``trials``."""
         grants = sum((event["f"], event["type"]) == ("acquire", "ok") for event in outcome.events)
-        sendings = sum(len(nodes) for each in outcome.sendings.values() for nodes in each.targets)
-        return cls(all_violations(outcome), outcome.covered, outcome.branches, grants, sendings)
+        return cls(all_violations(outcome), outcome.covered, outcome.branches, grants, outcome.steps)
 
 
 def tried(trial: Trial) -> Tried:

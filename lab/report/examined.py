@@ -50,6 +50,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     missed: tuple[str, ...]
     undecided: int
     tried: tuple[Tried, ...]
+    server: str = ""
+    """What was asked for with ``--server``."""
 
 
 def read_kept(directory: Path) -> dict[str, Kept]:
@@ -92,13 +94,14 @@ def _intro() -> Iterator[str]:
 def _clean(kept: Mapping[str, Kept]) -> Iterator[str]:
     yield "No defect was found in so many schedules. That is no proof: what was not tried was not seen."
     for name, each in kept.items():
+        server = f" --server {each.server}" if each.server else ""
         left = f", {each.undecided} seen and not decided" if each.undecided else ""
         yield ""
         yield f"### {rows()[name].library} {each.version}"
         yield ""
         yield (
             f"{each.schedules:,} schedules on {each.servers}, seed {each.seed}, budget {each.budget}{left}. "
-            f"Again: `lab test driver:{name} --budget {each.budget} --seed {each.seed}`."
+            f"Again: `lab test driver:{name} --budget {each.budget} --seed {each.seed}{server}`."
         )
         yield ""
         tried = (

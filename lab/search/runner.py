@@ -109,6 +109,8 @@ class Outcome:
     """The events of all tracks, in the order in which they came, if the trial was watched."""
     watched: bool = False
     """Whether what nodes executed is known, and this is a history for the checker all the same."""
+    steps: int = 0
+    """How many events there were in its world: what a trial costs, the same on every machine."""
 
     def digest(self) -> str:
         """A hash of the whole history."""
@@ -333,6 +335,7 @@ class TrialRun:
             self._capacity,
             self._left_ns,
             tuple(self._played or ()),
+            steps=self._world.arranged,
         )
 
     def _take_apart(self) -> None:

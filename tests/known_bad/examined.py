@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,18 +20,21 @@ def examined(
     seed: int = 0,
     first: bool = False,
     to_the_end: bool = False,
+    causes: Collection[str] = (),
     **asked: Any,
 ) -> Examined:
     """The result after so many schedules, or with ``first`` once a defect is made smaller: that one alone.
 
-    They count what it takes to look into what is seen; with ``to_the_end`` that comes after so many.
+    With ``causes`` that is the first one with one of these: a lock may have other defects besides. Schedules
+    count what it takes to look into what is seen, too; with ``to_the_end`` that comes after so many.
     """
     cause = ""
 
     def enough(progress: Progress) -> None:
         nonlocal cause
-        if first and progress.defects and progress.settled:
-            cause = progress.found[0].cause
+        noted = [each.cause for each in progress.found if not causes or each.cause in causes]
+        if first and noted and progress.settled:
+            cause = noted[0]
             raise OutOfTime
         if progress.schedules >= schedules and not to_the_end:
             raise OutOfTime

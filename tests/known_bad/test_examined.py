@@ -110,7 +110,7 @@ def marks_of(at: int, name: str) -> tuple[pytest.MarkDecorator, ...]:
 )
 def test_a_broken_lock_is_found_with_its_cause(name: str) -> None:
     mutant = MUTANTS[name]
-    found = examined(mutant.lock, SCHEDULES_MAX, first=True)
+    found = examined(mutant.lock, SCHEDULES_MAX, first=True, causes=mutant.causes)
     assert found.defects, f"nothing was found in {found.schedules} schedules"
     defect = found.defects[0]
     assert found.exit_code == 1

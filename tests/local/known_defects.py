@@ -304,6 +304,7 @@ def to_keep(measured: Measured) -> Kept | None:
         tuple(missed),
         len(done.undecided),
         tuple(Tried(part.name, part.tried, part.of or 0) for part in done.parts if part.tried),
+        measured.asked.server,
     )
 
 

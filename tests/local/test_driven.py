@@ -263,6 +263,16 @@ def test_a_library_repeats() -> None:
     repeats(REDIS_PY, 1)
 
 
+@pytest.mark.parametrize("library", ["redis-py", "symfony-lock", "php-lock", "npm-redlock"])
+def test_a_library_that_has_nothing_to_do_for_minutes_is_there_afterwards(library: str) -> None:
+    reason = why_not(library)
+    if reason is not None:
+        pytest.skip(reason)
+    clients: Clients = {"alice": (Round(0, S_NS), Round(150 * S_NS, S_NS)), "bob": ()}
+    outcome = run_trial(trial(f"{PREFIX}{library}", clients, horizon_ns=200 * S_NS))
+    assert reported(outcome) == [("alice", "ok")] * 2
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("library", ["redlock-py", "npm-redlock", "npm-redlock-5"])
 def test_libraries_on_five_nodes_repeat(library: str) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lab.errors import LabError
 from lab.examine.doubt import NO_CAUSE, SURE, VARIANTS
-from lab.examine.examination import Candidate, Examination
+from lab.examine.examination import STEADY, Candidate, Examination
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.ledger.book import Breach
@@ -315,6 +315,19 @@ def test_the_directed_part_is_run_before_anything_is_looked_into(monkeypatch: py
     assert (one.directed.tried, one.directed.of, one.directed.finished) == (3, 3, True)
 
 
+def test_a_schedule_in_which_much_happens_is_looked_into_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it is of the same sort, and has no more faults."""
+    setting, order = Setting("mutant:bare-del", OPTIONS), list[int]()
+    short, long = setting.trial(LATE), setting.trial(LATE, seed=1)
+    long = replace(long, clients={name: rounds * 40 for name, rounds in long.clients.items()})
+    one = examination(Kind(True))
+    monkeypatch.setattr(one, "_find_causes", lambda found: order.append(found.trial.seed))
+    with trials():
+        one.try_directed(Part("a", "test"), [long, short])
+    assert order[-1] == 1
+    assert order.index(short.seed) < order.index(1)
+
+
 def two_defects() -> list[Trial]:
     """The lock deletes what is another's, and its keys are too short: two schedules, two causes."""
     return [
@@ -367,7 +380,7 @@ def test_what_there_is_no_time_to_make_smaller_is_a_defect_as_it_was_found(
     assert sorted(each.smallest for each in one.defects) == [False, True]
     (as_found,) = (each for each in one.defects if not each.smallest)
     assert as_found.trial in found
-    assert (as_found.reproduced, as_found.variants, as_found.reference_lost) == (VARIANTS, VARIANTS, 0)
+    assert (as_found.reproduced, as_found.variants, as_found.reference_lost) == (STEADY, STEADY, 0)
     assert one.undecided == {}
 
 

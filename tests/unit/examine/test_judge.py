@@ -17,6 +17,7 @@ from lab.examine.programs import PROGRAMS, Setting, split
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
+from lab.faults.delay import Delay
 from lab.faults.drift import Drift
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump
@@ -190,6 +191,8 @@ def test_the_first_look_sees_a_grant_within_an_extended_lease() -> None:
         (timed_fault(ClientCrash, at_start(), "alice"), "a client dies"),
         (timed_fault(Hold, at_start(), "alice", ("A",), lasts_ns=S_NS // 10, direction="replies"), None),
         (timed_fault(Hold, at_start(), "alice", ("A",), direction="replies"), "packets are held up for long"),
+        (timed_fault(Delay, at_start(), "alice", ("A",), by_ns=S_NS // 10), None),
+        (timed_fault(Delay, at_start(), "alice", ("A",), by_ns=2 * S_NS), "packets are held up for long"),
         (timed_fault(Cut, at_start(), "alice", ("A",)), None),
         (timed_fault(Crash, at_start(), nodes=("A",)), None),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -35,6 +36,7 @@ from lab.search.command import OPTIONS
 from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Round, Trial
+from tests.locks_to_test.in_collections import OnePermit
 from tests.locks_to_test.plain import Plain
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -240,6 +242,30 @@ def test_an_acquire_that_waits_for_a_lock_that_is_held_is_not_late() -> None:
     kept = keep(Setting("tests.locks_to_test.unusual:Blocking", OPTIONS, 1).with_clients(clients, ()))
     late_calls = [each for each in breaches(kept) if each.kind.effect == IS_LATE]
     assert [each.excused for each in late_calls] == [True]
+
+
+class AsksFirst(OnePermit):
+    """Sets a key for a millisecond, to see what the node can do; the lease is an element of another."""
+
+    name = "asks-first"
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
+        await self._call("SET", "can-you", "1", "PX", 1)
+        await asyncio.sleep(0.005)
+        return await super()._take(key, token, ttl_ns)
+
+
+def test_a_key_that_is_over_before_the_grant_is_no_key_of_the_lease() -> None:
+    """What it has is its element in a sorted set, as without that key."""
+    kept = [
+        [
+            claim.kept_ns - claim.call.called_ns > S_NS
+            for claim in keep(late(lock)).ledger.claims
+            if claim.call.f == "acquire"
+        ]
+        for lock in ("tests.locks_to_test.in_collections:OnePermit", f"{__name__}:AsksFirst")
+    ]
+    assert all(each and all(each) for each in kept)
 
 
 def test_a_number_without_an_end_is_no_lock() -> None:
