@@ -292,7 +292,8 @@ class Worker:
             believes = self._believes(lease)
             record = self._recording.fail if error.no_effect else self._recording.info
             record("extend", **about, error=str(error), value="yes" if believes else "no")
-            if not believes:
+            # A lock that can be asked decides by itself whether a refused extension has ended its lease.
+            if not believes and (self._asks is None or (await self._check())[0] is not Outcome.OK):
                 self._lease = None
             return Outcome.FAIL if error.no_effect else Outcome.INFO, f"cannot extend: {error}"
         except Indeterminate as error:

@@ -18,8 +18,8 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from lab.client_protocol import Mode
-from lab.drivers.messages import ONE_OBJECT
-from lab.drivers.shapes import READ, Parameter, Shape, Use, class_of_clients, class_of_sentinel
+from lab.drivers.messages import FENCE_MAX, ONE_OBJECT
+from lab.drivers.shapes import ANSWER, READ, Parameter, Shape, Use, class_of_clients, class_of_sentinel
 
 T = TypeVar("T")
 OPTIONS_OF_CLIENTS: Final = ("socket_timeout", "socket_connect_timeout", "retries")
@@ -66,7 +66,7 @@ class Held:
     """What was acquired: the lock's object, what the call returned, and the token, if the lock shows it.
 
     ``shape`` is how, which may differ for readers. ``failure`` is what the body ends with, where the lock has
-    one: None if it ends well.
+    one: None if it ends well. ``fence`` is its fencing token, if it has one.
     """
 
     shape: Shape
@@ -76,6 +76,7 @@ class Held:
     token: str = ""
     routine: Routine | None = None
     failure: Ending | None = None
+    fence: int | None = None
 
 
 class Session:
@@ -117,11 +118,24 @@ class Session:
         """Those of locks whose object is used again, by what makes them and their keys."""
         self._one: dict[Any, Any] = {}
         """The object of a lock that is told the key when it is acquired, by what makes it."""
+        self._decorated: dict[tuple[Any, ...], Callable[[], Any]] = {}
+        """Functions that were decorated once and are called for each lease, by what decorated them."""
+        self._begun: Routine | None = None
+        """That of the decorated function which was called last."""
         self._bodies = 0
         """How many bodies have begun."""
 
     async def acquire(self, key: str, ttl_ms: int, mode: Mode = "write") -> Held:
-        """Take the lock, as a reader or not. Raises ``Refused``, and what the lock raises otherwise."""
+        """Take the lock, as a reader or not. Raises ``Refused``, and what the lock raises otherwise.
+
+        Raises ``TypeError`` if there is no whole number where its fence is said to be.
+        """
+        held = await self._acquired(key, ttl_ms, mode)
+        with _Use(self):
+            held.fence = await _fence(held)
+        return held
+
+    async def _acquired(self, key: str, ttl_ms: int, mode: Mode) -> Held:
         shape = self._shape.of(mode)
         given = {"key": key, "ttl_ms": ttl_ms, "token": uuid.uuid4().hex, "mode": mode}
         with _Use(self):
@@ -129,13 +143,14 @@ class Session:
                 assert shape.made is not None
                 answer = _unless_no(await self._call(shape.target, shape.made, given), shape.made)
                 return Held(shape, None, given, answer, _token(answer, None))
+            if shape.style == "decorator":
+                held = Held(shape, None, given)
+                held.routine = (RoutineTask if shape.is_async else RoutineThread)()
+                await held.routine.begin(self._with_body(shape, held.routine, given))
+                held.answer, held.failure = held.routine.given, self._next_end()
+                return held
             lock = self._lock(shape, given)
             held = Held(shape, lock, given)
-            if shape.style == "decorator":
-                held.routine = (RoutineTask if shape.is_async else RoutineThread)()
-                await held.routine.begin(self._with_body(shape, lock, held.routine.body, given))
-                held.failure = self._next_end()
-                return held
             if shape.style == "context manager":
                 if shape.acquire is not None:  # a method that returns what is entered
                     lock = held.lock = getattr(lock, shape.acquire.name)(
@@ -234,8 +249,6 @@ class Session:
         """
         if shape.made is None:
             return shape.target
-        if shape.style == "decorator" and "body" in shape.made.roles():
-            return None
         if "key" in shape.made.roles():
             if not self._options.get(ONE_OBJECT):
                 return shape.target(**self._arguments(shape.made, given))
@@ -247,16 +260,36 @@ class Session:
             self._one[shape.target] = shape.target(**self._arguments(shape.made, given))
         return self._one[shape.target]
 
-    def _with_body(
-        self, shape: Shape, decorator: Any, body: Callable[..., Any], given: Mapping[str, Any]
-    ) -> Callable[[], Any]:
-        """What runs the body under the lock."""
-        if decorator is not None:
-            called: Callable[[], Any] = decorator(body)
-            return called
+    def _with_body(self, shape: Shape, routine: Routine, given: Mapping[str, Any]) -> Callable[[], Any]:
+        """What runs the body of this routine under the lock.
+
+        A function is decorated once for a key and a TTL, and called for each lease, also while another call
+        of it goes on: each call runs the body of the routine in whose thread or task it is.
+        """
         assert shape.made is not None
-        arguments = self._arguments(shape.made, {**given, "body": body})
-        return lambda: shape.target(**arguments)
+        if "body" in shape.made.roles():
+            arguments = self._arguments(shape.made, {**given, "body": routine.body})
+            return lambda: shape.target(**arguments)
+        made_with = shape.target, given["key"], given["ttl_ms"], given["mode"]
+        if made_with not in self._decorated:
+            self._decorated[made_with] = self._lock(shape, given)(self._body(is_async=shape.is_async))
+        self._begun = routine
+        return self._decorated[made_with]
+
+    def _body(self, *, is_async: bool) -> Callable[..., Any]:
+        """A function to decorate. In a thread that the lock made itself, it belongs to the last call."""
+
+        def body(*given: Any, **named: Any) -> Any:
+            routine = _ROUTINE.get(self._begun)
+            assert routine is not None
+            return routine.body(*given, **named)
+
+        async def body_async(*given: Any, **named: Any) -> Any:
+            routine = _ROUTINE.get(self._begun)
+            assert routine is not None
+            return await routine.body(*given, **named)
+
+        return body_async if is_async else body
 
     async def _call(
         self, call: Any, use: Use, given: Mapping[str, Any], more: Mapping[str, Any] | None = None
@@ -346,7 +379,12 @@ def now(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Routine:
-    """A routine that the lock calls; it lasts from the acquire to the release."""
+    """A routine that the lock calls; it lasts from the acquire to the release.
+
+    ``given`` is the first argument that it was called with, if any.
+    """
+
+    given: Any = None
 
     def body(self, *_: Any, **__: Any) -> Any:
         """What the lock calls once it is acquired."""
@@ -376,8 +414,8 @@ class RoutineThread(Routine):
         self._failure: Ending | None = None
         self._thread: threading.Thread | None = None
 
-    def body(self, *_: Any, **__: Any) -> Any:
-        self._entered = True
+    def body(self, *given: Any, **_: Any) -> Any:
+        self.given, self._entered = given[0] if given else None, True
         self._changed.set()
         self._go_on.wait()
         if self._failure is not None:
@@ -402,6 +440,7 @@ class RoutineThread(Routine):
             raise self._error
 
     def _run(self, run: Callable[[], Any]) -> None:
+        _ROUTINE.set(self)
         try:
             run()
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for it
@@ -419,7 +458,8 @@ class RoutineTask(Routine):
         self._failure: Ending | None = None
         self._task: asyncio.Task[Any] | None = None
 
-    async def body(self, *_: Any, **__: Any) -> Any:
+    async def body(self, *given: Any, **_: Any) -> Any:
+        self.given = given[0] if given else None
         self._entered.set_result(None)
         context = await self._go_on
         for variable, value in context.items():
@@ -429,7 +469,9 @@ class RoutineTask(Routine):
         return True
 
     async def begin(self, run: Callable[[], Any]) -> None:
-        self._task = asyncio.ensure_future(run())
+        context = contextvars.copy_context()
+        context.run(_ROUTINE.set, self)
+        self._task = asyncio.get_running_loop().create_task(_run(run), context=context)
         try:
             await asyncio.wait((self._task, self._entered), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -453,6 +495,10 @@ class RoutineTask(Routine):
             task = asyncio.current_task()
             if not isinstance(failure, BodyCancelled) or (task is not None and task.cancelling()):
                 raise
+
+
+async def _run(run: Callable[[], Any]) -> Any:
+    return await _result(run())
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:
@@ -535,10 +581,41 @@ def _token(answer: Any, lock: Any) -> str:
     return ""
 
 
+async def _fence(held: Held) -> int | None:
+    """The fencing token; None if it has none. Raises ``TypeError``: what is said to be one is no number."""
+    place, settings = held.shape.fence, held.shape.settings
+    if not place:
+        return None
+    if ":" in place:
+        module, _, name = place.partition(":")
+        of = held.lock if held.answer in (None, True) else held.answer
+        found = await _result(getattr(importlib.import_module(module), name)(of))
+    else:
+        first, *parts = place.split(".")
+        found = held.answer if first == ANSWER else held.lock
+        for part in parts:
+            if isinstance(found, Mapping):
+                found = found[part]
+            else:
+                found = found[int(part)] if part.isdigit() else getattr(found, part)
+        if callable(found):
+            found = await _result(found())
+    number = _text(found) if isinstance(found, str | bytes) else found
+    try:
+        fence = None if isinstance(found, bool | float) else int(number)
+    except (TypeError, ValueError):
+        fence = None
+    if settings.fence and (fence is None or abs(fence) > FENCE_MAX):
+        raise TypeError(f"its fence, {place}, is {found!r}; expected a whole number of 64 bits")
+    return fence if fence is not None and abs(fence) <= FENCE_MAX else None
+
+
 def _text(token: object) -> str:
     return token.decode(errors="replace") if isinstance(token, bytes) else str(token)
 
 
+_ROUTINE: contextvars.ContextVar[Routine | None] = contextvars.ContextVar("_ROUTINE")
+"""Whose call of a decorated function this is."""
 _CURRENT: contextvars.ContextVar[Session] = contextvars.ContextVar("_CURRENT")
 """Who uses the lock now."""
 _ALONE: list[Session] = []

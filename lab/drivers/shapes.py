@@ -152,6 +152,11 @@ WORDS: Final[Mapping[Mode, tuple[str, ...]]] = {
 """How methods, functions and classes for readers and for the writer are told apart, in the same order."""
 OWNED: Final = ("owned", "is_owned", "is_held", "held", "is_acquired", "acquired")
 """Whether *this* client holds it; ``locked`` is not asked, as it says so of any client."""
+FENCES: Final = frozenset(("fence", "fencetoken", "fencingtoken", "fencenumber", "fencingnumber"))
+"""What the attribute of a lock's object is called that holds its fencing token."""
+ANSWER: Final = "answer"
+OBJECT: Final = "lock"
+"""How ``fence`` names what the acquire returned, and the lock's object."""
 BEGINNINGS: Final = ("acquire", "lock", "take", "obtain", "try", "get", "grab")
 """How the name of a function that takes a lock begins, if another one in its module gives it back."""
 ENDINGS: Final = ("release", "unlock", "free", "give_back", "drop", "return")
@@ -174,7 +179,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client, as ``module:name``; while the lab runs they return its own. ``renews``: whether the lock renews
     its lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
     ``permits``: how many clients may hold it at once. ``readers``: what readers take instead, as
-    ``module:name``, of a read-write lock; or whether a parameter says that they share it.
+    ``module:name``, of a read-write lock; or whether a parameter says that they share it. ``fence``: where
+    the fencing token is (see ``Shape.fence``); False: it has none.
     """
 
     parameters: dict[str, str] = {}
@@ -187,6 +193,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str = ""
     permits: Annotated[int, msgspec.Meta(ge=1)] | None = None
     readers: bool | str | None = None
+    fence: bool | str | None = None
 
 
 class Parameter(NamedTuple):
@@ -227,7 +234,10 @@ class Shape(NamedTuple):
     ``made``: how ``target`` is called, before the lock is acquired, or as that; None: it is the lock itself.
     ``lasts_ns``: how long it keeps its key if it takes no TTL; 0: until the release; None: it takes one.
     ``through``: what of the object gives the lock, and how that is called, if the object is not the lock.
-    ``readers``: the shape that readers use, where it is another one.
+    ``readers``: the shape that readers use, where it is another one. ``fence``: where its fencing
+    token is once it is acquired: ``lock.NAME``, an attribute of its object; ``answer``, what the acquire
+    returned, ``answer.NAME`` or ``answer.1``, a part of that; or ``module:name``, a function of what the
+    acquire returned, or of the object if that says no more than yes. Empty: it has none.
     """
 
     lock: str
@@ -250,6 +260,7 @@ class Shape(NamedTuple):
     settings: Settings
     through: Use | None = None
     readers: Shape | None = None
+    fence: str = ""
 
     def of(self, mode: str) -> Shape:
         """The shape that a reader uses, or the writer."""
@@ -321,8 +332,9 @@ class Shape(NamedTuple):
         renews = "; renews itself" if self.renews else ""
         key = f"; its key is {self.node_key}" if self.node_key != "{key}" else ""
         permits = f"; {self.permits} permits" if self.permits > 1 else ""
+        fence = f"; its fence is {self.fence}" if self.fence else ""
         parameters = ", ".join(dict.fromkeys(given)) or "no parameters"
-        words = f"{what}; {parameters}; {client}{replies}{lasts}{renews}{permits}{key}"
+        words = f"{what}; {parameters}; {client}{replies}{lasts}{renews}{permits}{key}{fence}"
         if self.readers is not None:
             return f"{words}; for readers: {self.readers.words()}"
         return f"{words}; readers share it" if self.read_write else words
@@ -507,6 +519,36 @@ class _Look:
             settings,
             through,
             readers,
+            self._fence(lock, style),
+        )
+
+    def _fence(self, lock: Any, style: Style) -> str:
+        """Where its fencing token is: as said, or an attribute that its code sets. Raises ``LabError``."""
+        said = self._settings.fence
+        if said is False:
+            return ""
+        of_object = style in ("object", "context manager") and not inspect.isroutine(lock)
+        if isinstance(said, str):
+            first, dot, rest = said.partition(".")
+            if ":" in said:
+                _object_at(said, "fence")
+                return said
+            parts = rest.split(".") if dot else []
+            is_place = first == ANSWER or (first == OBJECT and parts and of_object)
+            if is_place and all(part.isidentifier() or part.isdigit() for part in parts):
+                return said
+        elif said is None:
+            if not of_object:
+                return ""
+            names = [each for each in _attributes(lock) if _plain(each) in FENCES]
+            return f"{OBJECT}.{names[0]}" if names else ""
+        raise LabError(
+            f"the fence as {said!r}",
+            where=f"pyproject.toml, {_table(self._name)}, key fence",
+            expected=f'"{ANSWER}" (what acquire returned, or the body gets), "{ANSWER}.NAME", "{ANSWER}.1", '
+            + (f'"{OBJECT}.NAME" (an attribute of its object), ' if of_object else "")
+            + '"module:function", or false',
+            hint="docs/ordinary-locks.md, Fencing tokens",
         )
 
     def _is_two_in_one(self, lock: Any) -> bool:
@@ -1010,6 +1052,23 @@ def _first(lock: Any, names: Iterable[str]) -> str:
 def _own_init(found: type) -> Any:
     """Its constructor, if it has one of its own."""
     return next((vars(each)["__init__"] for each in found.__mro__[:-1] if "__init__" in vars(each)), None)
+
+
+def _attributes(lock: Any) -> Iterator[str]:
+    """What objects of a class have as attributes, as far as its code, and that of those above it, says so."""
+    for kind in (lock if inspect.isclass(lock) else type(lock)).__mro__[:-1]:
+        yield from (name for name, one in vars(kind).items() if not callable(one))
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+        for each in ast.walk(tree):
+            if (
+                isinstance(each, ast.Attribute)
+                and isinstance(each.ctx, ast.Store)
+                and _is_name(each.value, "self")
+            ):
+                yield each.attr
 
 
 def _is_manager(found: Any) -> bool:

@@ -41,7 +41,7 @@ from lab.faults.reset import Reset
 from lab.scenario.anchors import NOT_SEEN
 from lab.scenario.steps import Acquire, Check, Close, Extend, Open, Read, Release, Write
 from lab.scenario.tracks import Timed
-from lab.scenario.triggers import SENDS, Trigger, at_start, on
+from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
 from lab.search.as_tracks import FAULTS, action
 from lab.search.faults import nodes_of, timed_fault
 from lab.search.plainer_tracks import fits
@@ -101,7 +101,7 @@ def bases(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Ite
     """
     both = [courses(setting, profile, reentrant=reentrant)]
     if "cancel" in setting.can:
-        both.append(cancelled(setting, _taking(setting)))
+        both.append(cancelled(setting, taking(setting)))
     yield from _with_bobs(setting, chain.from_iterable(both), reentrant=reentrant)
     if "one-object" in setting.can:
         one = dataclasses.replace(
@@ -184,17 +184,37 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
     if "tasks" in setting.can and not (profile.watchdog or reentrant):
         second = [take(on(ALICE, "granted")), action(Release, later(0.05))]
         yield {ALICE: [take(), *write(0.2), give, take(), give], SECOND_TASK: second}
-        shape = shape_of(setting.lock)
-        if shape is None or shape.style != "object" or "key" in (shape.made.roles() if shape.made else ()):
-            # Her first task comes too late, and gives back when the second has a lease of its own.
-            newer = [take(over), *write(0.3), give]
-            older = action(Release, on(SECOND_TASK, "granted", after_ns=ttl_ns // 50))
-            yield {ALICE: [take(), action(Read), older], SECOND_TASK: newer}
+        yield from late_tasks(setting)
     half_ns = setting.with_ttl(ttl_ns // 2).ttl_ns
     yield {ALICE: [take(ttl_ns=half_ns), *write(0.8 * half_ns / ttl_ns), give]}
     yield {ALICE: [take(ttl_ns=2 * ttl_ns), *write(1.5), give]}
     if "close" in setting.can:
         yield {ALICE: [take(), action(Close), action(Open, later(0.1)), *write(0.1), give]}
+
+
+def late_tasks(setting: Setting) -> Iterator[Course]:
+    """Alice's first task comes too late, and gives back when her second has a lease of its own.
+
+    Not of an object that has one key and one lease at a time by its shape.
+    """
+    ttl_ns, shape = setting.ttl_ns, shape_of(setting.lock)
+    if shape is None or shape.style != "object" or "key" in (shape.made.roles() if shape.made else ()):
+        over, held = on(ALICE, "lease over", after_ns=ttl_ns // 3), after(ttl_ns * 3 // 10)
+        newer = [action(Acquire, over), action(Read), action(Check, held), action(Write, if_checked=True)]
+        older = action(Release, on(SECOND_TASK, "granted", after_ns=ttl_ns // 50))
+        yield {
+            ALICE: [action(Acquire), action(Read), older],
+            SECOND_TASK: [*newer, action(Release)],
+        }
+
+
+def two_tasks(setting: Setting) -> Iterator[Trial]:
+    """The same, and Bob asks for what the second task has."""
+    ttl_ns = setting.ttl_ns
+    asks, held = on(ALICE, "released", after_ns=ttl_ns // 50), after(ttl_ns * 7 // 10)
+    his = [action(Acquire, asks), action(Read), action(Check, held), action(Write, if_checked=True)]
+    for course in late_tasks(setting):
+        yield _trial(setting, {**course, BOB: [*his, action(Release)]}, reentrant=False)
 
 
 def _insists(ttl_ns: int, at: Trigger) -> Timed:
@@ -225,7 +245,7 @@ def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
     yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, 2)), *again, action(Release)]}
 
 
-def _taking(setting: Setting) -> str:
+def taking(setting: Setting) -> str:
     """The command by which the lock takes a key; nothing if it was not seen."""
     try:
         outcome = run_trial(_trial(setting, {ALICE: [action(Acquire)]}, reentrant=True), watch=True)

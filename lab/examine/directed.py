@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lab.errors import LabError
-from lab.examine.anchored import MOMENT_NS, OTHER, hurt
+from lab.examine.anchored import MOMENT_NS, OTHER, hurt, taking
 from lab.examine.boundaries import boundaries
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.crash import Crash
@@ -79,22 +79,22 @@ def _in_anothers_lease(setting: Setting, f: str, from_ns: int, *, extend_ttl_ns:
     insists: dict[str, Any] = {"insist_ns": 3 * ttl_ns, "pause_ns": ttl_ns // 20}
     hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10))]
     if f == "extend":
-        hers += [action(Extend, after(ttl_ns // 10), ttl_ns=extend_ttl_ns), *_write(ttl_ns * 12 // 10)]
+        hers += [action(Extend, after(ttl_ns // 10), ttl_ns=extend_ttl_ns), *write(ttl_ns * 12 // 10)]
     else:
-        hers += [*_write(ttl_ns // 10), action(Release)]
+        hers += [*write(ttl_ns // 10), action(Release)]
     called = on(ALICE, f"{f} invoke", 1 if f == "extend" else 2)
     arrives_ns = ttl_ns * 7 // 10 if extend_ttl_ns is None else ttl_ns // 10
     late = timed_fault(Hold, later(called, from_ns), ALICE, setting.names, direction="requests")
     late = late.model_copy(update={"until": on(BOB, "granted", after_ns=arrives_ns)})
     tracks = {
         ALICE: hers,
-        BOB: [action(Acquire, later(called, ttl_ns // 50), **insists), *_write(ttl_ns * 9 // 10)],
+        BOB: [action(Acquire, later(called, ttl_ns // 50), **insists), *write(ttl_ns * 9 // 10)],
         CAROL: [
             action(Acquire, on(BOB, "granted", after_ns=arrives_ns + ttl_ns // 20), **insists),
-            *(*_write(ttl_ns // 10), action(Release)),
+            *(*write(ttl_ns // 10), action(Release)),
         ],
     }
-    return hurt(_told(setting, tracks), late)
+    return hurt(told(setting, tracks), late)
 
 
 def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
@@ -112,13 +112,13 @@ def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         called = on(ALICE, f"{f} invoke", 2)
         tracks = {
             ALICE: [*turn, action(Acquire, after(ttl_ns // 10)), late],
-            BOB: [action(Acquire, later(called, left_ns + MS_NS), **insists), *_write(ttl_ns * 7 // 10)],
+            BOB: [action(Acquire, later(called, left_ns + MS_NS), **insists), *write(ttl_ns * 7 // 10)],
             CAROL: [
                 action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 10), **insists),
-                *(*_write(ttl_ns // 10), action(Release)),
+                *(*write(ttl_ns // 10), action(Release)),
             ],
         }
-        base = _told(short, tracks)
+        base = told(short, tracks)
         until = on(BOB, "granted", after_ns=MS_NS)
         for nth in _sendings_of(base, f, 2)[1 : 1 + COMMANDS_MAX]:
             held = timed_fault(Hold, on(ALICE, SENDS, nth), ALICE, short.names, direction="requests")
@@ -157,17 +157,17 @@ def beside_another_lock(setting: Setting) -> Iterator[Trial]:
     """
     ttl_ns, short_ns = setting.ttl_ns, setting.with_ttl(setting.ttl_ns // 5).ttl_ns
     insists: dict[str, Any] = {"insist_ns": 4 * ttl_ns, "pause_ns": ttl_ns // 20}
-    carol = [*_write(ttl_ns // 10), action(Release)]
-    yield _told(
+    carol = [*write(ttl_ns // 10), action(Release)]
+    yield told(
         setting,
         {
-            ALICE: [action(Acquire), *_write(ttl_ns * 9 // 10)],
+            ALICE: [action(Acquire), *write(ttl_ns * 9 // 10)],
             BOB: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 20), key=OTHER, ttl_ns=short_ns)],
             CAROL: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), **insists), *carol],
         },
     )
     turn = [action(Acquire, after(ttl_ns * 6 // 10), key=OTHER), action(Release, key=OTHER)]
-    yield _told(
+    yield told(
         setting,
         {
             ALICE: [action(Acquire), action(Read)],
@@ -180,11 +180,11 @@ def beside_another_lock(setting: Setting) -> Iterator[Trial]:
 def _slow_acquire(setting: Setting) -> Iterator[Trial]:
     """The same in an acquire, which waits for answers so long; Bob holds the lock, or has given it back."""
     ttl_ns, called = setting.ttl_ns, on(ALICE, "acquire invoke", 2)
-    hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10)), *_write(ttl_ns // 10)]
+    hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10)), *write(ttl_ns // 10)]
     asks = action(Acquire, later(called, 5 * MOMENT_NS))
     slow = timed_fault(Hold, later(called, FIRST_NS), ALICE, setting.names, 0, BRIEF_NS, "requests")
-    for his in ([asks, *_write(ttl_ns // 2)], [asks, action(Read), action(Write), action(Release)]):
-        yield hurt(_told(setting, {ALICE: [*hers, action(Release)], BOB: his}), slow)
+    for his in ([asks, *write(ttl_ns // 2)], [asks, action(Read), action(Write), action(Release)]):
+        yield hurt(told(setting, {ALICE: [*hers, action(Release)], BOB: his}), slow)
 
 
 def late_answers(setting: Setting, *, extends: bool) -> Iterator[Trial]:
@@ -195,16 +195,43 @@ def late_answers(setting: Setting, *, extends: bool) -> Iterator[Trial]:
     ttl_ns = setting.ttl_ns
     turn = [action(Acquire), *([action(Extend)] if extends else []), action(Release)]
     hers = [*turn, action(Acquire, after(ttl_ns // 10)), *turn[1:]]
-    hers += [action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 100)), *_write(ttl_ns // 10)]
+    hers += [action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 100)), *write(ttl_ns // 10)]
     hers.append(action(Release))
     asks = on(ALICE, "release returns", 2, after_ns=ttl_ns // 50)
-    his = [action(Acquire, asks, insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 20), *_write(ttl_ns * 8 // 10)]
+    his = [action(Acquire, asks, insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 20), *write(ttl_ns * 8 // 10)]
     his.append(action(Release))
     come = on(ALICE, "acquire invoke", 3, after_ns=ANSWERED_NS)
     for f in ("acquire", "extend", "release") if extends else ("acquire", "release"):
         silent = timed_fault(Hold, on(ALICE, f"{f} invoke", 2), ALICE, setting.names, direction="replies")
         silent = silent.model_copy(update={"until": come})
-        yield hurt(_told(setting, {ALICE: hers, BOB: his}), silent)
+        yield hurt(told(setting, {ALICE: hers, BOB: his}), silent)
+
+
+def lost_votes(setting: Setting) -> Iterator[Trial]:
+    """Nodes execute an acquire of Alice's, too few answers reach her, and what she sends next arrives.
+
+    The answers of a majority are lost, or all: until the last node has executed the acquire, or until she is
+    told that it failed. She has had the lock before, so that no answer is lost that only makes a connection.
+    Bob asks then.
+    """
+    setting = setting.with_ttl(UNDO_TTL_NS)
+    names, ttl_ns, command = setting.names, setting.ttl_ns, taking(setting)
+    asks = on(ALICE, "acquire returns", 2, after_ns=ttl_ns // 50)
+    tracks = {
+        ALICE: [
+            *(action(Acquire), action(Release)),
+            *(action(Acquire, after(ttl_ns // 50)), action(Release, if_granted=True)),
+        ],
+        BOB: [action(Acquire, asks, insist_ns=2 * ttl_ns, pause_ns=ttl_ns // 40), action(Release)],
+    }
+    ends = [on(ALICE, "acquire returns", 2)]
+    if command:
+        last = {"nodes": list(names[-1:]), "executed": command, "after": f"{ANSWERED_NS}ns"}
+        ends.insert(0, Trigger.model_validate(last))
+    for hit in dict.fromkeys((names[(len(names) - 1) // 2 :], names)):
+        for end in ends:
+            lost = timed_fault(Cut, on(ALICE, "acquire invoke", 2), ALICE, hit, direction="replies")
+            yield hurt(told(setting, tracks), lost.model_copy(update={"until": end}))
 
 
 def cancelled_undo(setting: Setting) -> Iterator[Trial]:
@@ -230,7 +257,7 @@ def cancelled_undo(setting: Setting) -> Iterator[Trial]:
             ],
         }
         yield hurt(
-            _told(setting, tracks),
+            told(setting, tracks),
             timed_fault(Cut, at_start(), BOB, names[len(names) - some :]),
             timed_fault(Cut, at_start(), CAROL, names[:some]),
             timed_fault(
@@ -258,7 +285,7 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
         ALICE: [
             action(Acquire, after(S_NS // 10)),  # what she sends is not under way when nodes go
             *(action(Read), action(Extend, after(THINKS_NS))),
-            *(_write(THINKS_NS) + _write(ttl_ns * 14 // 10)),
+            *(write(THINKS_NS) + write(ttl_ns * 14 // 10)),
             action(Release),
         ],
         BOB: [
@@ -268,7 +295,7 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
                 insist_ns=2 * ttl_ns,
                 pause_ns=ttl_ns // 20,
             ),
-            *(*_write(THINKS_NS), action(Release)),
+            *(*write(THINKS_NS), action(Release)),
         ],
     }
     away = (
@@ -276,10 +303,10 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
         (second, on(ALICE, "granted", after_ns=THINKS_NS // 2), over),
     )
     full = timed_fault(FillMemory, on(ALICE, "extend invoke"), nodes=names[some:])
-    yield hurt(_told(setting, tracks), full.model_copy(update={"until": over}))
+    yield hurt(told(setting, tracks), full.model_copy(update={"until": over}))
     for down in (True, False):
         yield hurt(
-            _told(setting, tracks),
+            told(setting, tracks),
             *(each for nodes, at, until in away for each in _away(nodes, at, until, down=down)),
         )
 
@@ -295,7 +322,7 @@ def overtaken(setting: Setting) -> Iterator[Trial]:
     slow, part_ns = names[len(names) - (len(names) - 1) // 2 :], ttl_ns // 10
     for looks in (False, True):
         for by_ns in (ttl_ns // 12, ttl_ns // 40):
-            last = _write(3 * by_ns) if looks else []
+            last = write(3 * by_ns) if looks else []
             hers = [
                 *(action(Acquire), action(Release, after(part_ns))),
                 *(action(Acquire, after(part_ns)), action(Release, after(part_ns))),
@@ -306,7 +333,7 @@ def overtaken(setting: Setting) -> Iterator[Trial]:
             down = timed_fault(Crash, on(BOB, "acquire invoke"), nodes=names[:1])
             for event, nth in (("release invoke", 2), ("acquire invoke", 3), ("granted", 3)):
                 gets_slow = timed_fault(Delay, on(ALICE, event, nth), ALICE, slow, by_ns)
-                yield hurt(_told(setting, {ALICE: hers, BOB: his}), gets_slow, down)
+                yield hurt(told(setting, {ALICE: hers, BOB: his}), gets_slow, down)
 
 
 def until_its_end(setting: Setting, *faults: Timed) -> Trial:
@@ -322,8 +349,8 @@ def until_its_end(setting: Setting, *faults: Timed) -> Trial:
         insist_ns=ttl_ns // 5,
         pause_ns=ttl_ns // 1000,
     )
-    his = [insists, *_write(ttl_ns // 100), action(Release)]
-    return hurt(_told(setting, {ALICE: [action(Acquire), action(Read)], BOB: his}), *faults)
+    his = [insists, *write(ttl_ns // 100), action(Release)]
+    return hurt(told(setting, {ALICE: [action(Acquire), action(Read)], BOB: his}), *faults)
 
 
 def _away(nodes: tuple[str, ...], at: Trigger, until: Trigger, *, down: bool) -> Iterator[Timed]:
@@ -341,12 +368,13 @@ def later(event: Trigger, after_ns: int) -> Trigger:
     return event.model_copy(update={"after_ns": after_ns})
 
 
-def _write(held_ns: int) -> list[Timed]:
+def write(held_ns: int) -> list[Timed]:
     """Compute for so long under the lease, and write if it is held still."""
     return [action(Read), action(Check, after(held_ns)), action(Write, if_checked=True)]
 
 
-def _told(setting: Setting, tracks: dict[str, list[Timed]]) -> Trial:
+def told(setting: Setting, tracks: dict[str, list[Timed]]) -> Trial:
+    """The trial in which clients do this, and nobody asks for the lock afterwards."""
     base = setting.with_clients(dict.fromkeys(tracks, ()), demand=False)
     told = {name: tuple(track) for name, track in tracks.items()}
     return replace(base, tracks={**told, **base.tracks})

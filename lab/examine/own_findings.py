@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.errors import UnknownOutcome
-from lab.examine.evidence import Evidence, Operation, watched
+from lab.examine.evidence import NEVER, Evidence, Operation, watched
 from lab.examine.judge import RELEASE, Violation, labels, violations
 from lab.examine.keys_that_stay import LEAK, keys_that_stay, released_in_vain
 from lab.examine.kinds import CLOCKS
@@ -47,6 +47,7 @@ def own_findings(outcome: Outcome) -> Iterator[Violation]:
         if has_one_holder:  # else another client's lease may be why a client is refused
             yield from _kept_alive(outcome)
             yield from keys_that_stay(outcome)
+            yield from _said_to_be_held(outcome)
         yield from _claims_too_much(outcome)
         yield from _over_from_the_start(outcome)
         yield from _fence_of_who_was_overtaken(outcome)
@@ -209,6 +210,55 @@ def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
             )
             yield Violation(FALSE_VALIDITY, headline, (seen,), clients=(event["client"],))
             return
+
+
+def _said_to_be_held(outcome: Outcome) -> Iterator[Violation]:
+    """A lock that says of a lease that it is held, asked when that was over and no majority had its key.
+
+    No clock was moved, and no client paused. Of a lock that renews its leases it is found that they end.
+    """
+    faults = every_fault(outcome.trial)
+    if any(is_a(each, ClockFault, Pause, PowerCut) for each in faults):
+        return
+    if not _may_be_said_late(outcome):
+        return
+    try:
+        evidence = Evidence(watched(outcome))
+    except UnknownOutcome:
+        return
+    for each in evidence.operations:
+        grant = None if each.grant_id is None else evidence.grant_of(each.grant_id)
+        if (each.f, each.how, each.event.get("value")) != ("held", "ok", "yes") or grant is None:
+            continue
+        over_ns = evidence.until_ns(grant) + ROUNDED_NS
+        nodes = evidence.holding(each.client, each.called_ns)
+        if each.called_ns > over_ns and len(nodes) < outcome.trial.majority:
+            late_s = (each.called_ns - over_ns + ROUNDED_NS) / 1e9
+            headline = f"{each.client}'s lock says that its lease is held {late_s:.2f} s after its end"
+            seen = f"asked at {evidence.at(each.called_ns)}, when its key lay on {len(nodes)} of the nodes"
+            yield Violation(FALSE_VALIDITY, headline, (seen,), clients=(each.client,))
+            return
+
+
+def _may_be_said_late(outcome: Outcome) -> bool:
+    """Whether a client was told that its lease is held a whole lease after it last got one."""
+    called: dict[tuple[str, str], int] = {}
+    over_ns: dict[str, int] = {}
+    for event in outcome.events:
+        f, kind, client = event["f"], event["type"], event.get("client")
+        if is_unattended(event):
+            return False  # what renews itself is over when its renewals end
+        if client is None:
+            continue
+        if kind == "invoke":
+            called[client, f] = event["time_ns"]
+        elif kind == "ok" and f in ("acquire", "extend"):
+            over_ns[event["grant_id"]] = called[client, f] + _lease_ns(outcome, event)
+        elif kind == "ok" and (f, event.get("value")) == ("held", "yes"):
+            says_late = called[client, f] > over_ns.get(event["grant_id"], NEVER) + ROUNDED_NS
+            if says_late:
+                return True
+    return False
 
 
 def _over_from_the_start(outcome: Outcome) -> Iterator[Violation]:

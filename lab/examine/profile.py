@@ -176,18 +176,19 @@ def _must_work(probes: Probes) -> None:
 
 
 def _kind(probes: Probes) -> Kind:
-    """Its kind, by how many nodes it used, and by what its class says of itself.
+    """Its kind, by how many nodes it used, what its grant came with, and what its class says of itself.
 
     Raises ``LabError``: a semaphore, or a read-write lock, that asks several nodes.
     """
     capacity = probes.setting.capacity
     own = lock_class(probes.setting.lock)
-    fenced, announces = bool(own.hands_out_fences), bool(getattr(own, "announces_token", False))
+    fenced, announces = False, bool(getattr(own, "announces_token", False))
     try:
         seen = probes.alone()
         used = {request.node for request in seen.requests}
         granted = first(seen, ALICE, "acquire")
         states = granted.how != "ok" or granted.event.get("claimed_ns") is not None
+        fenced = granted.event.get("fence") is not None
         sequential = nodes.is_sequential(seen, granted)
     except NotShown:
         return Kind(False, fenced, announces, capacity=capacity)

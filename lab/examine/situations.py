@@ -23,6 +23,7 @@ from lab.drivers import is_driver
 from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.shapes import shape_of
 from lab.errors import UnknownOutcome
+from lab.examine.anchored import two_tasks
 from lab.examine.beyond import fast_clocks
 from lab.examine.boundaries import SHORT_NS
 from lab.examine.crossing_extensions import crossing_extensions
@@ -34,6 +35,7 @@ from lab.examine.directed import (
     cancelled_undo,
     late_answers,
     lost_majority,
+    lost_votes,
     overtaken,
 )
 from lab.examine.evidence import NEVER, Operation
@@ -157,6 +159,7 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     if kind.quorum:
         found["disjoint nodes"] = chain(shared(setting), disjoint(setting))
         found["apart at open"] = apart_at_open(setting)
+        found["lost votes"] = lost_votes(setting)
     found["nodes away"] = away(setting, kind)
     found["clocks"] = chain(clocks(setting, profile), fast_clocks(setting))
     if kind.quorum and profile.extends:
@@ -171,6 +174,9 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
         found["renewal"] = outlived(setting)
     if kind.quorum:
         found["overtaken"] = overtaken(setting)
+    is_reentrant = not any(program.takes_it_again for program in programs)
+    if "tasks" in setting.can and not (profile.watchdog or is_reentrant):
+        found["two tasks"] = two_tasks(setting)
     found["late release"] = released_late(setting)
     found["late request"] = after_a_first_answer(setting, extends=profile.extends)
     found["late call"] = calls_that_come_late(setting, extends=profile.extends)

@@ -110,7 +110,7 @@ class OrdinaryLock:
         except Exception as error:
             raise _unknown(error) from error
         deadline_ns = called_ns + ttl_ns - usual_margin_ns(ttl_ns)
-        return OrdinaryLease(key, held.token, ttl_ns, deadline_ns, held=held)
+        return OrdinaryLease(key, held.token, ttl_ns, deadline_ns, held.fence, held=held)
 
     async def extend(self, lease: Lease, ttl_ns: int) -> OrdinaryLease:
         """Extend a lease. Raises ``LeaseLost`` or ``Indeterminate``."""
@@ -127,7 +127,13 @@ class OrdinaryLock:
             raise _unknown(error) from error
         deadline_ns = called_ns + ttl_ns - usual_margin_ns(ttl_ns)
         return OrdinaryLease(
-            lease.key, lease.token, ttl_ns, deadline_ns, extensions=lease.extensions + 1, held=lease.held
+            lease.key,
+            lease.token,
+            ttl_ns,
+            deadline_ns,
+            lease.fence,
+            lease.extensions + 1,
+            held=lease.held,
         )
 
     async def release(self, lease: Lease) -> None:
@@ -183,6 +189,7 @@ def ordinary_class(name: str, shape: Shape) -> type[OrdinaryLock]:
         "shape": shape,
         "node_keys": shape.node_key,
         "extends": shape.extend is not None,
+        "hands_out_fences": bool(shape.fence),
         "read_write": shape.read_write,
         "__module__": place,
     }

@@ -9,7 +9,8 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -20,11 +21,13 @@ from lab.drivers.python.wire import Grant, Refused, serve
 from lab.drivers.shapes import Settings, Shape, shape_of
 
 
-class Lease(NamedTuple):
-    """A lease, and the thread that it belongs to."""
+@dataclass(eq=False)
+class Lease:
+    """A lease, and the thread that it belongs to until it is ``over``."""
 
     held: ordinary.Held
     thread: Thread
+    over: bool = False
 
 
 class Thread:
@@ -68,11 +71,12 @@ class Ordinary:
         self.node_key, self.permits = shape.node_key, shape.permits
         said = {
             "extend": shape.extend is not None,
+            "fence": bool(shape.fence),
             "held": bool(shape.owned),
             "renews": shape.renews,
             "read-write": shape.read_write,
         }
-        self.caps = tuple(name for name, is_so in said.items() if is_so)
+        self.caps = ("tasks", *(name for name, is_so in said.items() if is_so))
         if shape.lasts_ns:
             self.ttl_step_ms = shape.lasts_ns // 1_000_000
         elif shape.in_seconds:
@@ -99,7 +103,7 @@ class Ordinary:
         except BaseException:
             self._idle.append(thread)
             raise
-        return Grant(Lease(held, thread), token=held.token or None)
+        return Grant(Lease(held, thread), token=held.token or None, fence=held.fence)
 
     def extend(self, lease: Lease, ttl_ms: int) -> None:
         _said(lambda: lease.thread.do(lambda: ordinary.now(self._session.extend(lease.held, ttl_ms))))
@@ -108,7 +112,9 @@ class Ordinary:
         try:
             _said(lambda: lease.thread.do(lambda: ordinary.now(self._session.release(lease.held))))
         finally:
-            self._idle.append(lease.thread)
+            if not lease.over:  # else it is released again, and its thread may have another lease
+                self._idle.append(lease.thread)
+            lease.over = True
 
     def held(self, lease: Lease) -> tuple[bool, None]:
         return _said(lambda: lease.thread.do(lambda: ordinary.now(self._session.owned(lease.held)))), None

@@ -121,11 +121,7 @@ class Lease:
     until_ns: int = 0
     over_ns: int = NEVER
     has_keys: bool = False
-<<<<<<< HEAD
     """Whether it has had a key, or a field, of its own that lasted until its grant, not only elements."""
-=======
-    """Whether it has had a key, or a field, of its own, not only elements: one that lasted to the grant."""
->>>>>>> h-libs
 
     def is_live(self, now_ns: int) -> bool:
         """Whether its client may have it."""

@@ -95,6 +95,7 @@ LOOKED_BEFORE = "looked before"
 MINORITY, SHORT_LIFE, DRIFT, LATE = "minority", "short life", "drift", "counts from later"
 OVER_AT_RETURN, OTHER_KEY, NO_END = "over at return", "other key", "no end"
 NESTED: Final = "nested"
+REFUSED_EXTENSION: Final = "extension refused"
 ASKED_NOBODY, SILENT, MINORITY_AWAY, ITS_OWN_KEY = (
     "asked nobody",
     "silent since",
@@ -383,6 +384,16 @@ class _Teller:
             if named is not None:
                 sentence += f", since it names the token of another lease, of {self.at(named.asked_ns)}"
                 facts.add(OTHER_TOKEN)
+        refused = [
+            each
+            for each in others
+            if each.lease is lease
+            and (each.f, each.how) == ("extend", "fail")
+            and each.ended_ns <= claim.at_ns
+        ]
+        if refused and lease.until_ns < claim.at_ns:
+            sentence += f"; its extension at {self.at(refused[-1].called_ns)} was refused"
+            facts.add(REFUSED_EXTENSION)
         if self._deadline_of_another(call, claim.at_ns):
             sentence += "; its client's lease of another key was held then"
             facts.add(MIXED_LEASES)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
@@ -198,6 +199,48 @@ def test_a_decorated_function_lasts_until_the_release(locks: Any) -> None:
         acquired(used, "broken")
 
 
+def test_a_function_is_decorated_once_and_called_for_each_lease(locks: Any) -> None:
+    used = session("decorator")
+    first = acquired(used)
+    second = acquired(used)
+    assert list(used._decorated) == [(locks.decorator, "k", 5000, "write")]
+    now(used.release(second))  # whose body fails
+    assert locks.calls == ["before", "before"]
+    now(used.release(first))
+    assert locks.calls == ["before", "before", "after"]
+
+
+@pytest.mark.parametrize(
+    ("place", "answer", "fence"),
+    [
+        ("answer", 7, 7),
+        ("answer", b"8", 8),
+        ("answer.1", ("t", 9), 9),
+        ("answer.number", {"number": 10}, 10),
+        ("answer.real", 11, 11),
+        ("lock.answer", 12, 12),
+        ("builtins:len", "four", 4),
+    ],
+)
+def test_the_fence_is_where_it_is_said_to_be(locks: Any, place: str, answer: object, fence: int) -> None:
+    locks.Lock.answer = answer
+    assert acquired(fenced(place)).fence == fence
+
+
+@pytest.mark.parametrize("answer", [True, "seven", 1.5, 2**63])
+def test_what_is_said_to_be_a_fence_and_is_none_is_a_mistake(locks: Any, answer: object) -> None:
+    locks.Lock.answer = answer
+    with pytest.raises(TypeError, match=r"its fence, answer, is .*expected a whole number of 64 bits"):
+        acquired(fenced("answer"))
+
+
+def fenced(place: str) -> Session:
+    shape = shape_of("ordinary_locks:Lock")
+    assert shape is not None
+    said = msgspec.structs.replace(shape.settings, fence=place)
+    return Session(shape._replace(fence=place, settings=said), NOWHERE, {}, "alice")
+
+
 def test_a_function_that_takes_a_function(locks: Any) -> None:
     used = session("with_lock")
     held = acquired(used)
@@ -302,8 +345,8 @@ def driver(name: str) -> Ordinary:
 
 @pytest.mark.usefixtures("locks")
 def test_a_driver_says_what_the_lock_can_do() -> None:
-    assert driver("Lock").caps == ("extend",)
-    assert driver("Quiet").caps == ()
+    assert driver("Lock").caps == ("tasks", "extend")
+    assert driver("Quiet").caps == ("tasks",)
     assert driver("Lock").options[0] == "retries"
 
 

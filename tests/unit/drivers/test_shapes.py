@@ -237,6 +237,9 @@ def test_a_lock_without_a_ttl_says_how_long_it_lasts(written: Callable[..., str]
         ('lease = "30s"', "unknown field `lease`"),
         ("renews = 3", "Expected `bool | null`"),
         ("permits = 0", "Expected `int` >= 1"),
+        ('fence = "number"', "the fence as 'number'"),
+        ("fence = true", "the fence as True"),
+        ('fence = "lock.not a name"', "the fence as 'lock.not a name'"),
         ('parameters = {ttl = "ms"}', "the parameter ttl as 'ms'"),
     ],
 )
@@ -245,6 +248,35 @@ def test_bad_settings_are_named(written: Callable[..., str], said: str, what: st
     error = refused(f"{name}:Lock")
     assert what in error.seen
     assert "pyproject.toml" in str(error.where)
+
+
+FENCED = """
+class Numbered:
+    def __init__(self, client, key, ttl_ms=1000): self.{attribute} = None
+    def acquire(self): return True
+    def release(self): pass
+class Lock(Numbered):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said", "fence"),
+    [
+        ("fencing_token", "", "lock.fencing_token"),
+        ("fence", "", "lock.fence"),
+        ("fence", "fence = false", ""),
+        ("number", "", ""),
+        ("number", 'fence = "lock.number"', "lock.number"),
+        ("number", 'fence = "answer.1"', "answer.1"),
+        ("number", 'fence = "builtins:int"', "builtins:int"),
+    ],
+)
+def test_where_the_fence_is(written: Callable[..., str], attribute: str, said: str, fence: str) -> None:
+    name = written(FENCED.format(attribute=attribute), f'[tool.lock-lab.locks."MODULE:Lock"]\n{said}\n')
+    shape = seen(f"{name}:Lock")
+    assert shape.fence == fence
+    assert shape.words().endswith(f"its fence is {fence}" if fence else "gives bytes") or not fence
 
 
 def test_what_is_no_lock_is_refused(written: Callable[..., str]) -> None:

@@ -1,0 +1,90 @@
+"""Kinds of defects of ordinary locks, each shown by a situation of its own; correct twins are clean."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.drivers import is_driver
+from lab.drivers.place import why_not_in_virtual_time
+from lab.examine.command import Asked, examine, situations_of
+from lab.examine.judge import Violation
+from lab.examine.naming import causes_of
+from lab.examine.own_findings import all_violations
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Trial
+from tests.known_bad.test_anchored_kinds import schedules
+
+pytestmark = pytest.mark.usefixtures("_patched")
+
+PLACE = "tests.locks_to_test.ordinary."
+QUICK = (("retries", 0), ("socket_timeout", 0.15))
+"""Clients that repeat nothing: what is left then is the lock's own."""
+
+
+def here(lock: str) -> str:
+    """The lock's name, if it can run here."""
+    if is_driver(PLACE + lock) and (reason := why_not_in_virtual_time(PLACE + lock)):
+        pytest.skip(reason)
+    return PLACE + lock
+
+
+@pytest.mark.parametrize("lock", ["NumberedAnew", "NumberedHere"])
+def test_fences_that_do_not_grow_are_found(lock: str) -> None:
+    with trials():
+        found = (each for each in schedules(f"{PLACE}fenced:{lock}") if "fence-order" in violations(each))
+        first = next(found)
+        assert [each.kind for each in causes_of(first, "fence-order")] == ["fence-not-increasing"]
+
+
+@pytest.mark.full
+def test_a_fence_that_is_drawn_before_the_key_is_taken_is_found() -> None:
+    found = examine(Asked(f"{PLACE}fenced:NumberedBefore", "15s", jobs=1, options=QUICK)).defects
+    assert [each.cause for each in found] == ["fence-not-increasing"]
+
+
+@pytest.mark.parametrize(
+    ("lock", "sort", "finding", "cause"),
+    [
+        ("deadlines:ExtendedAnyway", "no fault", "false-validity", "belief-after-refusal"),
+        ("deadlines:CountsInSeconds", "late replies", "false-validity", "ignores-deadline"),
+        ("undone:UndoneWhereVoted", "lost votes", "unavailable", "leaves-keys"),
+        ("called_at_once:one_token", "two tasks", "overlap", "others-token"),
+        ("called_at_once:last_token", "two tasks", "overlap", "others-token"),
+    ],
+)
+def test_a_situation_shows_the_defect_and_its_cause(lock: str, sort: str, finding: str, cause: str) -> None:
+    with situations_of(Asked(here(lock), jobs=1, options=QUICK)) as found:
+        first = next(each for each in found[sort] if finding in violations(each))
+        assert [each.kind for each in causes_of(first, finding)][:1] == [cause]
+
+
+@pytest.mark.parametrize(
+    ("lock", "sort"),
+    [
+        ("deadlines:Extended", "no fault"),
+        ("deadlines:OnMostNodes", "late replies"),
+        ("called_at_once:token_of_call", "two tasks"),
+    ],
+)
+def test_the_correct_twin_is_clean_in_that_situation(lock: str, sort: str) -> None:
+    with situations_of(Asked(here(lock), jobs=1, options=QUICK)) as found:
+        assert {name for each in found[sort] for name in violations(each)} == set()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "lock",
+    [
+        *("fenced:Numbered", "fenced:numbered", "fenced:take_numbered"),
+        *("deadlines:Extended", "deadlines:OnMostNodes"),
+        *("undone:UndoneEverywhere", "called_at_once:token_of_call"),
+    ],
+)
+def test_a_correct_lock_is_not_accused(lock: str, seed: int) -> None:
+    asked = Asked(here(lock), "10s", seed, jobs=1, options=QUICK)
+    assert [each.cause for each in examine(asked).defects] == []
+
+
+def violations(trial: Trial) -> dict[str, Violation]:
+    return all_violations(run_trial(trial))
