@@ -267,6 +267,11 @@ class Shape(NamedTuple):
         return self.readers if mode == READ and self.readers is not None else self
 
     @property
+    def extend_takes_ttl(self) -> bool:
+        """Whether its extension is told for how long; else that is for as long as the lease was asked."""
+        return self.extend is not None and any(role.startswith("ttl") for role in self.extend.roles())
+
+    @property
     def read_write(self) -> bool:
         """Whether readers share it."""
         return self.readers is not None or bool(self._roles() & ASKED_FOR)

@@ -172,7 +172,8 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
         yield {ALICE: [take(), action(Extend, later(0.5)), action(Extend, later(0.5)), *write(0.7), give]}
         yield {ALICE: [take(), action(Extend, later(0.3)), action(Extend, later(0.2))]}
         yield {ALICE: [take(), action(Read), action(Extend, over), *write(0.01), give, take(), give]}
-        yield {ALICE: [take(), action(Extend, later(0.1), ttl_ns=2 * ttl_ns), *write(1.2), give]}
+        if setting.extends_for_any_ttl:
+            yield {ALICE: [take(), action(Extend, later(0.1), ttl_ns=2 * ttl_ns), *write(1.2), give]}
     if not reentrant:
         yield {ALICE: [take(), give, action(Release, later(0.15), again=True), take(), give]}
         # She lets her lease run out, and asks for it as often as Bob does.

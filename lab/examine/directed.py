@@ -69,7 +69,8 @@ def calls_that_come_late(setting: Setting, *, extends: bool) -> Iterator[Trial]:
     """
     if extends:
         yield _in_anothers_lease(setting, "extend", 0)
-        yield _in_anothers_lease(setting, "extend", 0, extend_ttl_ns=setting.ttl_ns // 5)
+        if setting.extends_for_any_ttl:
+            yield _in_anothers_lease(setting, "extend", 0, extend_ttl_ns=setting.ttl_ns // 5)
     yield _in_anothers_lease(setting, "release", 0)
 
 

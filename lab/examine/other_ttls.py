@@ -25,7 +25,7 @@ def other_ttls(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         (at_first, Round(short_ns // 10, held_ns, ttl_ns=short_ns)),
         (Round(0, short_ns // 10, ttl_ns=short_ns), Round(short_ns // 10, held_ns)),
     ]
-    if extends:
+    if extends and setting.extends_for_any_ttl:
         rounds += [
             (Round(0, short_ns * 3 // 2, 2, extend_ttl_ns=short_ns),),
             (Round(0, short_ns * 3 // 2, 2, ttl_ns=short_ns, extend_ttl_ns=setting.ttl_ns),),

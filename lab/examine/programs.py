@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lab.drivers import is_driver
+from lab.drivers.shapes import shape_of
 from lab.faults.cut import Cut
 from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.scenario.steps import Acquire, Release
@@ -179,6 +180,12 @@ class Setting:
     def names(self) -> tuple[str, ...]:
         """The names of its nodes."""
         return NODE_NAMES[: self.nodes]
+
+    @property
+    def extends_for_any_ttl(self) -> bool:
+        """Whether an extension may ask for another lease than its acquire: not if it takes no TTL."""
+        shape = shape_of(self.lock)
+        return shape is None or shape.extend is None or shape.extend_takes_ttl
 
     def with_ttl(self, ttl_ns: int) -> Setting:
         """The same setting with another lease, the next longer one that the lock can have."""

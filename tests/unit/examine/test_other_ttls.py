@@ -71,3 +71,12 @@ def test_a_scenario_says_that_leases_have_different_lengths() -> None:
     scenario = scenarios_of(trial, "false-validity", command="lab test")[0]
     asked = [step.ttl_ns for step in scenario.every_step if isinstance(step, Acquire)]
     assert len(set(asked)) > 1
+
+
+@pytest.mark.parametrize(("lock", "asked"), [("classes:RenewsWhatIsThere", 2), ("with_asyncio:InScripts", 4)])
+def test_an_extension_that_takes_no_ttl_is_asked_for_none(lock: str, asked: int) -> None:
+    """It extends for as long as the object was made for, which nobody can be told otherwise."""
+    setting = Setting(f"{LOCKS}.ordinary.{lock}", {}, 1)
+    trials = list(other_ttls(setting, extends=True))
+    assert len(trials) == asked
+    assert any(each.extend_ttl_ns for trial in trials for each in trial.clients["alice"]) == (asked == 4)
