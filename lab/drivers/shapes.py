@@ -494,7 +494,9 @@ class _Look:
             uses["extend"] = self._use(extends, extends.__name__, ends=True)
         if (extend := uses.get("extend")) is not None and not _can_extend(extend):
             uses["extend"] = None
-        owned = _first(lock, OWNED) if style == "object" else ""
+        is_scope = style == "context manager" and "acquire" not in uses and not inspect.isroutine(lock)
+        has_object = style == "object" or is_scope
+        owned = _first(lock, OWNED) if has_object else ""
         before = [use for use in (made, through, uses.get("acquire")) if use is not None]
         lasts_ns = self._lasts_ns(before)
         if not shared and not any(use.roles() & _REACHES for use in before) and not settings.replace:

@@ -395,3 +395,27 @@ def test_an_object_that_with_is_used_on_may_be_used_inside_of_itself(written: Ca
     assert seen(f"{written(an_object(', ttl=5') + scope)}:Lock").is_scope
     assert not seen(f"{written(an_object(', ttl=5'))}:Lock").is_scope
     assert not seen(f"{PLACE}managers:lock").is_scope  # each call makes another object
+
+
+SCOPE = """
+import redis
+class Lock:
+    def __init__(self, client, name, ttl=10):
+        self.client = client
+    {enters}
+    def owned(self): return True
+"""
+ENTERS = """def __enter__(self): return self
+    def __exit__(self, *failed): pass"""
+GIVES = """@contextlib.contextmanager
+    def lock(self):
+        yield self"""
+
+
+@pytest.mark.parametrize(("enters", "owned"), [(ENTERS, "owned"), (GIVES, "")])
+def test_a_lock_that_is_entered_is_asked_whether_it_is_held(
+    enters: str, owned: str, written: Callable[..., str]
+) -> None:
+    """Not if it is a method that returns what is entered: that is another object."""
+    shape = seen(f"{written('import contextlib' + SCOPE.format(enters=enters))}:Lock")
+    assert (shape.style, shape.owned) == ("context manager", owned)
