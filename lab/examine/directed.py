@@ -24,7 +24,7 @@ from lab.scenario.steps import Acquire, Check, Extend, Read, Release, Write
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
 from lab.search.as_tracks import action
-from lab.search.faults import timed_fault
+from lab.search.faults import timed_fault, with_fields
 from lab.search.runner import run_trial
 from lab.search.trial import CLIENTS, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -124,6 +124,24 @@ def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         for nth in _sendings_of(base, f, 2)[1 : 1 + COMMANDS_MAX]:
             held = timed_fault(Hold, on(ALICE, SENDS, nth), ALICE, short.names, direction="requests")
             yield hurt(base, held.model_copy(update={"until": until}))
+
+
+def renewed_too_late(setting: Setting) -> Iterator[Trial]:
+    """Alice is cut off until her lease is over, and Bob has had the lock; then her renewals go on.
+
+    She reads before, and writes if her lock says after a lease that it is held.
+    """
+    ttl_ns, called = setting.ttl_ns, on(ALICE, "granted")
+    asks = action(Acquire, later(called, ttl_ns // 2), insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 20)
+    tracks = {
+        ALICE: [
+            *(action(Acquire), action(Read), action(Check, on(BOB, "released", after_ns=ttl_ns))),
+            *(action(Write, if_checked=True), action(Release)),
+        ],
+        BOB: [asks, *write(ttl_ns // 20), action(Release)],
+    }
+    cut = with_fields(timed_fault(Cut, called, ALICE, setting.names), mode="refused")
+    yield hurt(told(setting, tracks), cut.model_copy(update={"until": on(BOB, "released")}))
 
 
 def _sendings_of(base: Trial, f: str, times: int) -> list[int]:

@@ -37,6 +37,7 @@ from lab.examine.directed import (
     lost_majority,
     lost_votes,
     overtaken,
+    renewed_too_late,
 )
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.few_tokens import few_tokens
@@ -171,7 +172,7 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     if (limit_ns := longest_wait_ns(setting.lock, setting.options)) is not None:
         found["time-out"] = waited_for(patient(setting), limit_ns)
     if profile.watchdog:
-        found["renewal"] = outlived(setting)
+        found["renewal"] = chain(outlived(setting), renewed_too_late(setting))
     if kind.quorum:
         found["overtaken"] = overtaken(setting)
     is_reentrant = not any(program.takes_it_again for program in programs)

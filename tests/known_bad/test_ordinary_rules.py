@@ -48,6 +48,7 @@ def test_a_fence_that_is_drawn_before_the_key_is_taken_is_found() -> None:
         ("deadlines:ExtendedAnyway", "no fault", "false-validity", "belief-after-refusal"),
         ("deadlines:CountsInSeconds", "late replies", "false-validity", "ignores-deadline"),
         ("undone:UndoneWhereVoted", "lost votes", "unavailable", "leaves-keys"),
+        ("renewing:ComesBack", "renewal", "lost-update", "recreates-key"),
         ("called_at_once:one_token", "two tasks", "overlap", "others-token"),
         ("called_at_once:last_token", "two tasks", "overlap", "others-token"),
     ],
@@ -63,6 +64,7 @@ def test_a_situation_shows_the_defect_and_its_cause(lock: str, sort: str, findin
     [
         ("deadlines:Extended", "no fault"),
         ("deadlines:OnMostNodes", "late replies"),
+        ("renewing:StaysLost", "renewal"),
         ("called_at_once:token_of_call", "two tasks"),
     ],
 )
@@ -78,7 +80,7 @@ def test_the_correct_twin_is_clean_in_that_situation(lock: str, sort: str) -> No
     [
         *("fenced:Numbered", "fenced:numbered", "fenced:take_numbered"),
         *("deadlines:Extended", "deadlines:OnMostNodes"),
-        *("undone:UndoneEverywhere", "called_at_once:token_of_call"),
+        *("undone:UndoneEverywhere", "called_at_once:token_of_call", "renewing:StaysLost"),
     ],
 )
 def test_a_correct_lock_is_not_accused(lock: str, seed: int) -> None:

@@ -593,7 +593,8 @@ class _Teller:
             )
             return Told(sentence, places, frozenset((NO_END,) if no_end else ()))
         did = f"{DID[effect.what]} its key on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)})"
-        state, over = call.lease.state, self.at(call.lease.over_ns)
+        over = self.at(call.lease.over_ns)
+        state = "held" if entry.time_ns < call.lease.over_ns else call.lease.state  # as it was then
         if state == "held":
             sentence = (
                 f"{self._subject(call)} {did}, after its lease was over at {self.at(call.lease.until_ns)}"
