@@ -223,16 +223,21 @@ def _insists(ttl_ns: int, at: Trigger) -> Timed:
 
 
 def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
-    """Alice's acquire is cancelled: when some nodes have executed its command, and while she sends it."""
+    """Alice's acquire is cancelled: when some nodes have executed its command, and while she sends it.
+
+    Mostly her second: before the first many clients connect, and nothing is taken yet.
+    """
     names, ttl_ns = setting.names, setting.ttl_ns
-    held = timed_fault(Hold, on(ALICE, "acquire invoke"), ALICE, names, direction="replies")
+    turn, second = [action(Acquire), action(Release)], on(ALICE, "acquire invoke", 2)
+    held = timed_fault(Hold, second, ALICE, names, direction="replies")
     hold = held.model_copy(update={"until": on(ALICE, "acquire info")})
     part = Trigger.model_validate(f"{ttl_ns // 10}ns")
     back = action(Release, if_granted=True)  # what she has, where it was over before it was cancelled
     again = [back, action(Acquire, part), action(Read), action(Check, part), action(Write, if_checked=True)]
     for some in dict.fromkeys((len(names), len(names) // 2 + 1, 1)) if taking else ():
-        stop = Trigger.model_validate({"nodes": list(names[:some]), "executed": taking})
-        yield {ALICE: [action(Acquire, cancel=stop), *again, action(Release)], FAULTS: [hold]}
+        executed = {"nodes": list(names[:some]), "executed": taking}
+        stop = Trigger.model_validate({ALICE: "acquire invoke", "nth": 2, **executed})
+        yield {ALICE: [*turn, action(Acquire, cancel=stop), *again, action(Release)], FAULTS: [hold]}
     late = on(ALICE, "acquire invoke", after_ns=ttl_ns // 10)
     yield {
         ALICE: [
@@ -241,9 +246,11 @@ def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
             action(Release),
         ]
     }
-    for after_ns in (0, MOMENT_NS // 20, MOMENT_NS // 2, MOMENT_NS, 100 * MS_NS):
-        yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, after_ns=after_ns)), *again, action(Release)]}
-    yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, 2)), *again, action(Release)]}
+    for after_ns in (MOMENT_NS // 20, MOMENT_NS // 2, MOMENT_NS, 100 * MS_NS):
+        soon = second.model_copy(update={"after_ns": after_ns})
+        yield {ALICE: [*turn, action(Acquire, cancel=soon), *again, action(Release)]}
+    for nth in (1, 2):
+        yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, nth)), *again, action(Release)]}
 
 
 def taking(setting: Setting) -> str:

@@ -253,6 +253,15 @@ def lost_votes(setting: Setting) -> Iterator[Trial]:
             yield hurt(told(setting, tracks), lost.model_copy(update={"until": end}))
 
 
+def cancelled_under_way(setting: Setting) -> Iterator[Trial]:
+    """Alice's second acquire is cancelled when its command is under way; Bob insists on the lock."""
+    ttl_ns, second = setting.ttl_ns, on(ALICE, "acquire invoke", 2)
+    stops = later(second, MOMENT_NS // 2)
+    hers = [action(Acquire), action(Release), action(Acquire, cancel=stops), action(Release, if_granted=True)]
+    asks = action(Acquire, later(second, ttl_ns // 50), insist_ns=2 * ttl_ns, pause_ns=ttl_ns // 10)
+    yield told(setting, {ALICE: hers, BOB: [asks, action(Release)]})
+
+
 def cancelled_undo(setting: Setting) -> Iterator[Trial]:
     """Alice's acquire is cancelled while it undoes what it has set, as a time-out around it does.
 

@@ -32,6 +32,7 @@ from lab.examine.directed import (
     beside_another_lock,
     between_two_commands,
     calls_that_come_late,
+    cancelled_under_way,
     cancelled_undo,
     late_answers,
     lost_majority,
@@ -189,6 +190,8 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     if not driver:  # whose timers may tick all the hour
         found["long after"] = long_after(setting)
         found["other leases"] = other_ttls(setting, extends=profile.extends and not profile.watchdog)
+    if "cancel" in setting.can:
+        found["cancelled"] = cancelled_under_way(setting)
     if kind.quorum and "cancel" in setting.can:
         found["cancelled undo"] = cancelled_undo(setting)
     if not driver:

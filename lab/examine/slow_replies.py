@@ -56,7 +56,8 @@ def _waits_ns(profile: Profile) -> list[int]:
     """
     try_ns = (profile.gives_up_ns or 0) // (profile.tries or 1)
     found = [profile.waits_ns] if profile.waits_ns >= SHORTEST_NS else [try_ns, try_ns // 2]
-    return [wait_ns for wait_ns in found if SHORTEST_NS <= wait_ns <= S_NS]
+    # One that waits for longer, or for ever, waits for so long as well.
+    return list(dict.fromkeys(min(wait_ns, S_NS) for wait_ns in found if wait_ns >= SHORTEST_NS))
 
 
 def _first_is_slow(setting: Setting, wait_ns: int) -> Iterator[Trial]:

@@ -52,6 +52,7 @@ OF_OTHER_LOCKS = (
     "goes-on",
     "counts-twice",
     "deadline-moves",
+    "belief-after-refusal",
     "invalid-command",
     "renews-unasked",
     "stays-with-old-master",

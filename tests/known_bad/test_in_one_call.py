@@ -23,10 +23,10 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
 @pytest.mark.parametrize(
     ("lock", "schedules", "finding", "cause"),
     [
-        ("LooksThenWatches", 300, "overlap", "deletes-others-key"),
-        ("ProlongsThenCompares", 300, "leak", "extends-others-key"),
-        ("ByDigestAlone", 600, "unavailable", "does-not-recover"),
-        ("EndsTheTable", 300, "overlap", "mixes-keys"),
+        ("LooksThenWatches", 800, "overlap", "deletes-others-key"),
+        ("ProlongsThenCompares", 800, "leak", "extends-others-key"),
+        ("ByDigestAlone", 1_200, "unavailable", "does-not-recover"),
+        ("EndsTheTable", 800, "overlap", "mixes-keys"),
     ],
 )
 def test_a_broken_lock_is_found_early_with_its_cause(

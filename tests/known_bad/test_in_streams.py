@@ -44,7 +44,7 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
         ("StandsForEver", "leak", "no-expiry"),
         ("ClaimsAtOnce", "overlap", "overwrites-key"),
         ("AsLongAsItsOwn", "overlap", "overwrites-key"),
-        ("DeliversOnce", "leak", "no-expiry"),
+        ("DeliversOnce", "leak", "leaves-keys"),
         ("FourBits", "over-capacity", "lets-in-another"),
         ("FirstBit", "over-capacity", "deletes-others-key"),
         ("SweepsAll", "overlap", "deletes-others-key"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -91,7 +92,7 @@ class WithoutRetries(AsItComes):
             if not await self._ask(self._redis.set(key, token, nx=True, px=ttl_ns // MS_NS)):
                 raise NotAcquired("taken", [token])
             return self._lease(key, token, ttl_ns, start_ns)
-        except Indeterminate:
+        except (Indeterminate, asyncio.CancelledError):
             await self._undo(key, token)
             raise
 

@@ -13,7 +13,16 @@ from typing import Final
 from lab.errors import NotModelled, UnknownOutcome
 from lab.examine.judge import ERROR, HANG, LATE_RETURN, RENEWAL
 from lab.examine.ledger.book import NEVER, OVER, Breach
-from lab.examine.ledger.breaches import APART, BESIDE, CLAIMS, LEAVES, OWN_KEYS, READS_WALL_CLOCK, RESIDUE
+from lab.examine.ledger.breaches import (
+    APART,
+    BESIDE,
+    CLAIMS,
+    KEPT_TOO_LONG,
+    LEAVES,
+    OWN_KEYS,
+    READS_WALL_CLOCK,
+    RESIDUE,
+)
 from lab.examine.ledger.keeping import Kept, Repairs, keep
 from lab.examine.ledger.rules import (
     FAILS,
@@ -119,7 +128,7 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
     if direct is not None and all(first[kind].excused for kind in enough):
         return Shown(direct, by_intervention=False), kept
     if enough:
-        chosen = min(enough, key=lambda kind: (first[kind].excused, _rank(kind), first[kind].time_ns))
+        chosen = min(enough, key=lambda kind: (first[kind].excused, _rank(first[kind]), first[kind].time_ns))
         others = tuple(kind for kind in enough if kind != chosen)
         return Shown(first[chosen], by_intervention=True, others=others, together=together), kept
     return None, kept
@@ -194,7 +203,10 @@ def _took_ns(late: Found) -> int:
     return late.call.ended_ns - late.call.called_ns if late.call is not None else 0
 
 
-def _rank(kind: Breach) -> int:
+def _rank(found: Found) -> int:
+    kind = found.kind
+    if kind.effect == KEPT_TOO_LONG and found.effect is not None and found.effect.slot.element:
+        return len(RANKS) + 1  # no element has an end of its own: who put it there is to take it away
     # An entry beside others' may be a place in a queue: it tells only where nothing else does.
     is_weak = kind.rule == OWN_KEYS and (kind.whose == BESIDE or kind.whose.endswith(OVER))
     return len(RANKS) if is_weak or kind.effect == LEAVES else RANKS[kind.rule]

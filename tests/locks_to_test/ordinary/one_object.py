@@ -1,5 +1,6 @@
 """Locks with one object for all keys, which two tasks of a client may use at once."""
 
+import asyncio
 import uuid
 
 import redis.asyncio as redis
@@ -16,7 +17,12 @@ class Locks:
 
     async def acquire(self, key: str, ttl_ms: int) -> bool:
         token = uuid.uuid4().hex
-        if not await self.client.set(key, token, nx=True, px=ttl_ms):
+        try:
+            granted = await self.client.set(key, token, nx=True, px=ttl_ms)
+        except BaseException:
+            await asyncio.shield(self.client.eval(UNLOCK, 1, key, token))
+            raise
+        if not granted:
             return False
         self.held[key] = token
         return True
