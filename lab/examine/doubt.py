@@ -26,6 +26,9 @@ RARE: Final = ("unavailable", "leak")
 OFTEN: Final = 5
 """In how many variants such a finding must be seen."""
 NO_CAUSE: Final = "no rule was broken that led to it"
+NOT_OWED: Final = (
+    "an attempt that ended without an answer left its key until its TTL, which a lock of this kind may do"
+)
 KEPT_AWAY: Final = "a client was kept from undoing what it had done, which no lock can help"
 KEEP_AWAY: Final = (ConnectionsFault, DownFault, Answers, FillMemory, Pause, ClientCrash)
 """Faults that keep a client from the nodes. What it has set stays there until its TTL is over."""
