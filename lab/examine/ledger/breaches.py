@@ -166,8 +166,11 @@ def _is_sooner(call: Call, effect: Effect, now_ns: int) -> bool:
 
 
 def _is_too_long(call: Call, effect: Effect, now_ns: int) -> bool:
-    """Whether a key is there for longer than the lease that was asked for."""
-    due_ns = call.ttl_ns + call.ttl_ns // 50 + ROUNDED_NS
+    """Whether a key is there for longer than the lease that was asked for.
+
+    What has elements lasts for as long as any of them needs it: of an element only no end is too long.
+    """
+    due_ns = FOR_EVER_NS if effect.slot.element else call.ttl_ns + call.ttl_ns // 50 + ROUNDED_NS
     return effect.after is not None and effect.after.lies.until_ns - now_ns > due_ns
 
 

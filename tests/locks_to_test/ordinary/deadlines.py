@@ -63,7 +63,11 @@ class OnMostNodes:
 
     async def acquire(self):
         began = time.monotonic()
-        votes = await self._ask("SET", self.name, self.token, "NX", "PX", self.ttl_ms)
+        try:
+            votes = await self._ask("SET", self.name, self.token, "NX", "PX", self.ttl_ms)
+        except asyncio.CancelledError:
+            await asyncio.shield(self.release())
+            raise
         took_ms = (time.monotonic() - began) * self.per_second
         left_ms = self.ttl_ms * 0.99 - 2 - took_ms
         if sum(vote is True for vote in votes) > len(self.clients) // 2 and left_ms > 0:
