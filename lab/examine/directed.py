@@ -75,7 +75,12 @@ def calls_that_come_late(setting: Setting, *, extends: bool) -> Iterator[Trial]:
 
 
 def _in_anothers_lease(setting: Setting, f: str, from_ns: int, *, extend_ttl_ns: int | None = None) -> Trial:
-    """What Alice sends from so long after her call on arrives late in Bob's lease; early if hers is short."""
+    """What Alice sends ``from_ns`` after her call, or later, arrives late in the lease that Bob has by then.
+
+    Where her extension asks for a shorter lease, it arrives early in his.
+
+    ``extend_ttl_ns`` is the lease that her extension asks for; None: that of the lock.
+    """
     ttl_ns = setting.ttl_ns
     insists: dict[str, Any] = {"insist_ns": 3 * ttl_ns, "pause_ns": ttl_ns // 20}
     hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10))]
