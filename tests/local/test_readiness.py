@@ -110,3 +110,33 @@ async def test_a_server_that_ends_shows_the_end_of_its_log(nursery: Nursery, tmp
     with pytest.raises(UnknownOutcome, match="it ended; its log ends: Out of memory"):
         await broken.start()
     await broken.close()
+
+
+async def test_what_is_still_being_started_at_the_end_is_ended_too(tmp_path: Path) -> None:
+    run_id = f"test-{secrets.token_hex(6)}"
+    nursery = Nursery(run_id, tmp_path, asyncio.get_running_loop().create_future())
+    first = await nursery.start("first", ["sleep", "600"])
+    others = [asyncio.create_task(nursery.start(f"other-{n}", ["sleep", "600"])) for n in range(12)]
+    await asyncio.sleep(0.002)  # some of them have their process now, some wait for their turn
+    async with asyncio.timeout(20):
+        await nursery.stop_all()
+        ends = await asyncio.gather(*others, return_exceptions=True)
+    assert not first.running
+    assert processes_of(run_id) == []
+    assert any(isinstance(end, UnknownOutcome) for end in ends), "some came too late"
+    with pytest.raises(UnknownOutcome, match="are being ended"):
+        await nursery.start("later", ["sleep", "600"])
+
+
+async def test_a_port_that_another_server_answers_on_is_given_up(nursery: Nursery, tmp_path: Path) -> None:
+    server = tools.require("redis-server")
+    first = node(nursery, server, LocalDisk(tmp_path / "first", None))
+    await first.start()
+    taken, disk = Address("B", "127.0.0.1", first.address.port), LocalDisk(tmp_path / "second", None)
+    command = redis_command(server, taken.port, disk.directory, "none")
+    second = LocalNode(taken, Launch(nursery, "node-B", command, {}, disk.directory), None, disk)
+    with pytest.raises(UnknownOutcome, match="did not become ready"):
+        await second.start()
+    assert not second.alive
+    await second.close()
+    await first.close()

@@ -68,6 +68,8 @@ class LocalNode(RedisNode[Child]):
         child.expected_end = True  # until it is ready: a lost race for its port is tried again
         await self._until_ready(child)
         if (await self.info("server")).get("process_id") != str(child.pid):
+            await child.kill()  # a node that lives is not tried on another port
+            await child.ended()
             raise self._not_ready(child, f"another process answers on port {self.address.port}")
         child.expected_end = False
         self._port.close()

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from lab.errors import UnknownOutcome
 from lab.processes import RUN_VARIABLE
 from lab.substrates.real.machine import tree
 
@@ -99,6 +100,7 @@ class Nursery:
         self._children: list[Child] = []
         self._watchers: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._over = False
 
     async def start(
         self,
@@ -113,10 +115,14 @@ class Nursery:
         """Start a process, as another ``user`` if need be.
 
         With ``talks`` its stdin and stdout are pipes to us; stderr goes to its log.
+
+        Raises:
+            UnknownOutcome: the children are being ended, or were.
         """
         log = self._log_dir / f"{name}.log"
         async with self._starting:
             await asyncio.sleep(0)  # lets the others of these few in, and then the lab listen
+            self._refuse_when_over(name)
             with log.open("ab") as sink:
                 process = await asyncio.create_subprocess_exec(
                     *map(str, command),
@@ -134,7 +140,15 @@ class Nursery:
         watcher = asyncio.create_task(self._watch(child))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
+        if self._over:  # the end came while it was being started
+            child.expected_end = True
+            await child.kill()
+            self._refuse_when_over(name)
         return child
+
+    def _refuse_when_over(self, name: str) -> None:
+        if self._over:
+            raise UnknownOutcome(f"{name} was not started: all processes of this run are being ended")
 
     async def _watch(self, child: Child) -> None:
         code = await child.process.wait()
@@ -147,7 +161,11 @@ class Nursery:
             )
 
     async def stop_all(self) -> None:
-        """End every child at once and reap it; what was stopped by a signal is ended as well."""
+        """End every child at once and reap it; what was stopped by a signal is ended as well.
+
+        Nothing is started after that: where one of several starts failed, others may be about to try again.
+        """
+        self._over = True
         for child in self._children:
             child.expected_end = True
             if child.running:
