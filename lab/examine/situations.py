@@ -44,7 +44,7 @@ from lab.examine.evidence import NEVER, Operation
 from lab.examine.few_tokens import few_tokens
 from lab.examine.kinds import Kind, longest_wait_ns
 from lab.examine.long_after import long_after
-from lab.examine.other_ttls import other_ttls
+from lab.examine.other_ttls import beside_longer_ones, other_ttls
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.reentrant import given_back_once
@@ -189,7 +189,10 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     found["lost replies"] = lost_replies(patient(setting), profile)
     if not driver:  # whose timers may tick all the hour
         found["long after"] = long_after(setting)
-        found["other leases"] = other_ttls(setting, extends=profile.extends and not profile.watchdog)
+        found["other leases"] = chain(
+            beside_longer_ones(setting),
+            other_ttls(setting, extends=profile.extends and not profile.watchdog),
+        )
     if "cancel" in setting.can:
         found["cancelled"] = cancelled_under_way(setting)
     if kind.quorum and "cancel" in setting.can:

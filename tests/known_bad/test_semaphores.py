@@ -42,6 +42,14 @@ def test_a_broken_semaphore_is_found_with_its_cause(lock: str, finding: str, cau
 
 
 @pytest.mark.full
+def test_permits_that_end_with_the_last_one_are_found() -> None:
+    """A lease is also told a wrong end by that, which may be seen first."""
+    found = examined(LOCKS + "LastPermitsEnd", 2_000, first=True, causes=("wrong-expiry",))
+    assert [defect.cause for defect in found.defects] == ["wrong-expiry"]
+    assert "the key has what both leases left there" in found.defects[0].seen
+
+
+@pytest.mark.full
 def test_a_lock_of_one_holder_is_none_of_two() -> None:
     found = examined("tests.locks_to_test.in_collections:OneTooMany", 400, first=True)
     assert [defect.findings[0] for defect in found.defects] == ["overlap"]

@@ -195,6 +195,13 @@ class FirstReadersEnd(TwoKeys):
     )
 
 
+class LastReadersEnd(TwoKeys):
+    """The set of readers goes when the lease of the last one that came is over, however long others' are."""
+
+    name = "last-readers-end"
+    TAKE = TwoKeys.TAKE.replace(LONGER.format("readers"), "redis.call('pexpire', readers, ARGV[2])")
+
+
 class ReaderTakesAll(TwoKeys):
     """A reader that leaves deletes the entries of all."""
 

@@ -28,6 +28,13 @@ class LetsInFour(Three):
     TAKE = Three.TAKE.replace(">= 3", "> 3")
 
 
+class LastPermitsEnd(Three):
+    """All permits go when the lease of the last one that was taken is over, however long others' are."""
+
+    name = "last-permits-end"
+    TAKE = OnePermit.TAKE.replace(">= 1", ">= 3")
+
+
 class PopsOldest(Three):
     """A release takes away the permit that ends first, whoever's that is."""
 

@@ -66,7 +66,9 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     lease, f = call.lease, call.f
     owner = effect.before.lease if effect.before is not None else None
     foreign = owner is not None and owner is not lease
-    if (slot.element and _may_go_or_come(effect, lease)) or (owner is lease and _hands_over(effect, lease)):
+    if (slot.element and _may_go_or_come(effect, lease, now_ns)) or (
+        owner is lease and _hands_over(effect, lease)
+    ):
         return None
     takes_away = what == "delete" or (what == "shorten" and f == "release")
     if foreign and owner is not None and (takes_away or not lease.has(owner, now_ns)):
@@ -128,12 +130,17 @@ def _counted(effect: Effect) -> int:
     return after - before if effect.what == "count" else 0
 
 
-def _may_go_or_come(effect: Effect, lease: Lease) -> bool:
-    """Whether an element of a list or a set is nobody's, its own lease's that goes, or a place in a queue."""
+def _may_go_or_come(effect: Effect, lease: Lease, now_ns: int) -> bool:
+    """Whether an element of a list or a set is nobody's, its own lease's that goes, or a place in a queue.
+
+    No element has an end of its own: one whose lease is over goes when somebody takes it away.
+    """
     owner, maker = (own.lease if own is not None else None for own in (effect.before, effect.after))
     if owner is None:
         return maker is None
-    return effect.what == "delete" if owner is lease else owner.state in ("asked", "refused", "unknown")
+    goes = effect.what == "delete"
+    is_over = goes and owner.state in ("held", "released") and not owner.is_live(now_ns)
+    return goes if owner is lease else is_over or owner.state in ("asked", "refused", "unknown")
 
 
 def _hands_over(effect: Effect, lease: Lease) -> bool:

@@ -202,16 +202,18 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
 
 
 def _broke_off(outcome: Outcome, ledger: Ledger, lease: Lease, node: str) -> bool:
-    """Whether a release ended with an error, of which its user was told, since its connection was broken."""
-    unsure = [
-        each for each in ledger.calls if each.lease is lease and (each.f, each.how) == ("release", "info")
-    ]
+    """Whether a client could send nothing in its release, since its connection was broken.
+
+    It hears of that when it sends. Whether it tells its user, or leaves the key to its TTL without a word,
+    makes no difference to others.
+    """
+    ends_ns = [each.ended_ns for each in ledger.calls if each.lease is lease and each.f == "release"]
     begins, _ = _times_of_faults(outcome)
-    return bool(unsure) and any(
+    return bool(ends_ns) and any(
         is_a(fault, Reset)
         and client_of(fault) in ("", lease.client)
         and node in nodes_of(fault)
-        and lease.asked_ns <= begins.get(f"f{number}", NEVER) <= unsure[0].ended_ns
+        and lease.asked_ns <= begins.get(f"f{number}", NEVER) <= ends_ns[0]
         for number, fault in enumerate(outcome.struck, 1)
     )
 
@@ -230,6 +232,10 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
         if each.node == made.node and made.sent is not None and each is not made.sent
         if each.time_ns >= made.sent.time_ns and each.words[0].upper() not in ABOUT_CONNECTIONS
     ]
+    # What renewed it between the two calls was to take nothing away.
+    granted_ns = next((call.ended_ns for call in calls if call.f == "acquire"), NEVER)
+    released_ns = next((call.called_ns for call in calls if call.f == "release"), granted_ns)
+    sent = [each for each in sent if not granted_ns < each.time_ns < released_ns]
     if not sent:
         return NOT_SENT, None, None
     lies = made.effects[0].after.lies if made.effects and made.effects[0].after else None

@@ -108,6 +108,7 @@ MINORITY_REFUSES, MOVED, REPLACES = "minority refuses", "moved", "replaces"
 STAYS: Final = "stays with the old master"
 OTHER_NODES: Final = "other nodes"
 SENT_BEFORE, AGAIN, REPLY_OWED, TWICE = "sent before", "returned again", "reply owed", "counted twice"
+SHARED: Final = "shared key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +195,23 @@ class _Teller:
         if self.outcome.trial.reentrant and self.outcome.trial.options.get(ONE_OBJECT):
             fact = NESTED
             why = "the lock's object was taken twice, and its inner end gives back what the outer one has"
+        same_lock = effect.before.lease.resource == call.lease.resource
+        if effect.what == "shorten" and same_lock and self._has_part(call, effect):
+            fact = SHARED
+            why = "the key has what both leases left there, and now ends before the longer of them"
         facts = {fact, *([OTHER_KEY] if effect.before.lease.resource != call.lease.resource else [])}
         return Told(
             f"{subject} {did.format(self._key_of(effect.before.lease, call))}: {why}",
             places,
             frozenset(facts),
+        )
+
+    def _has_part(self, call: Call, effect: Effect) -> bool:
+        """Whether a call has a field or an element of its own in the key of another lease's."""
+        return bool(effect.slot.field or effect.slot.element) and any(
+            each.slot.key == effect.slot.key and each.after is not None and each.after.lease is call.lease
+            for entry in call.entries
+            for each in entry.effects
         )
 
     def _apart(self, call: Call, effect: Effect) -> str:
