@@ -9,12 +9,13 @@ from lab.examine.anchored import SECOND_TASK, bases
 from lab.examine.own_findings import all_violations
 from lab.examine.profile import learn
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
+from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.reset import Reset
 from lab.scenario.steps import Acquire, Release
 from lab.scenario.tracks import Timed
-from lab.scenario.triggers import at_start, on
+from lab.scenario.triggers import after, at_start, on
 from lab.search.as_tracks import action
 from lab.search.faults import timed_fault
 from lab.search.runner import run_trial
@@ -227,11 +228,30 @@ def test_a_client_that_waits_for_a_lost_reply_leaves_no_key() -> None:
     assert causes(replace(patient, options={"node_timeout": "8s", "retry_count": 1}), "unavailable") == []
 
 
-def test_a_release_that_ended_with_an_error_on_a_broken_connection_is_no_cause() -> None:
-    trial = Setting("tests.locks_to_test.ordinary.with_asyncio:TriesOnce", {"retries": 0}, 1)
-    breaks = timed_fault(Reset, on(ALICE, "granted"), ALICE, ("A",))
-    track = (action(Acquire), action(Release), action(Release, again=True))
-    shown = replace(trial.with_clients({ALICE: ()}), tracks={ALICE: track, "faults": (breaks,)})
+ORDINARY = "tests.locks_to_test.ordinary"
+BREAKS = timed_fault(Reset, on(ALICE, "granted"), ALICE, ("A",))
+AWAY = timed_fault(Crash, on(ALICE, "release invoke"), nodes=("A",), lasts_ns=S_NS // 10)
+TWICE = (action(Release), action(Release, again=True))
+
+
+@pytest.mark.parametrize(
+    ("lock", "releases", "fault"),
+    [
+        pytest.param("with_asyncio:TriesOnce", TWICE, BREAKS, id="a broken connection, and its user is told"),
+        pytest.param("renewing:SaysNothing", TWICE[:1], BREAKS, id="a broken connection, and nobody is told"),
+        pytest.param(
+            "renewing:SaysNothing",
+            (action(Release, after(13 * S_NS)),),
+            AWAY,
+            id="a node that is down, after renewals",
+        ),
+    ],
+)
+def test_a_release_that_could_send_nothing_is_no_cause(
+    lock: str, releases: tuple[Timed, ...], fault: Timed
+) -> None:
+    trial = Setting(f"{ORDINARY}.{lock}", {"retries": 0}, 1).with_clients({ALICE: ()})
+    shown = replace(trial, tracks={ALICE: (action(Acquire), *releases), "faults": (fault,)})
     assert causes(shown, "unavailable") == []
 
 

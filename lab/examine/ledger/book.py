@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from lab.examine.evidence import TOKEN_MIN
+from lab.examine.renewal import RENEWS
 from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.search.origin import Sent
 from lab.search.runner import is_unattended
@@ -106,7 +107,7 @@ class Lease:
 
     ``state`` is asked, held, refused, unknown (also of a cancelled one), releasing or released. Until
     ``until_ns`` its client was told to count on it; since ``over_ns`` nobody may. ``weight``: what it takes
-    of the lock, see ``Capacity``.
+    of the lock, see ``Capacity``. ``renews``: whether its lock renews it, as it says, until its release.
     """
 
     client: str
@@ -117,6 +118,7 @@ class Lease:
     reentrant: bool = False
     weight: int = 1
     token: str | None = None
+    renews: bool = False
     state: str = "asked"
     until_ns: int = 0
     over_ns: int = NEVER
@@ -315,10 +317,12 @@ class Ledger:
 
     def hear(self, event: dict[str, Any]) -> Call | None:
         """Take in an event of a client: a call begins or ends. Returns the call that ended, if one did."""
-        f, client = event["f"], event.get("client")
+        f, client, grant_id = event["f"], event.get("client"), event.get("grant_id") or ""
         if client is None or f not in LOCK_CALLS or is_unattended(event):
+            if RENEWS in event["process"] and grant_id in self.leases:
+                self.leases[grant_id].renews = True
             return None
-        now_ns, grant_id = event["time_ns"], event.get("grant_id") or ""
+        now_ns = event["time_ns"]
         if event["type"] == "invoke":
             if f == "acquire" or grant_id not in self.leases:
                 self.leases[grant_id] = Lease(

@@ -1,6 +1,7 @@
-"""Locks that a task keeps alive: one takes its key again where it is gone, the other leaves it lost."""
+"""Locks that a task keeps alive: one takes its key again where it is gone, the others leave it lost."""
 
 import asyncio
+import contextlib
 import time
 import uuid
 
@@ -67,3 +68,11 @@ class ComesBack(StaysLost):
     """It renews as it takes: a key that is gone is set again, whoever had the lock meanwhile."""
 
     renewed_by = TAKE
+
+
+class SaysNothing(StaysLost):
+    """A release that reaches no node leaves the key to its TTL without a word."""
+
+    async def release(self) -> None:
+        with contextlib.suppress(RedisError):
+            await super().release()
