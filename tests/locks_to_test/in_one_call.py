@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import uuid
 from typing import Any, ClassVar
 
@@ -86,6 +87,22 @@ class ByDigest:
             await self._redis.evalsha(self._digest, 1, self._name, self._value)
         except NoScriptError:
             await self._redis.eval(RELEASE, 1, self._name, self._value)
+
+
+class ByDigestOrByHand(ByDigest):
+    """Loads its script when it is first needed, and compares by itself until then."""
+
+    async def acquire(self) -> bool:
+        self._digest, self._value = hashlib.sha1(RELEASE.encode()).hexdigest(), uuid.uuid4().hex
+        return bool(await self._redis.set(self._name, self._value, nx=True, px=self._ttl_ms))
+
+    async def release(self) -> None:
+        try:
+            await self._redis.evalsha(self._digest, 1, self._name, self._value)
+        except NoScriptError:
+            await self._redis.script_load(RELEASE)
+            if await self._redis.get(self._name) == self._value.encode():
+                await self._redis.delete(self._name)
 
 
 class ByDigestAlone(ByDigest):

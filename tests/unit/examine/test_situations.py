@@ -47,6 +47,7 @@ from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.hold import Hold
 from lab.faults.power_cut import PowerCut
+from lab.scenario.steps import Release
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS
 from lab.search.command import OPTIONS
@@ -233,9 +234,18 @@ def test_who_compares_does_not_mind_late_calls_other_locks_or_leases_that_end_in
     assert found(beside_another_lock(setting)) == set()
 
 
-def test_another_has_the_lock_between_two_commands() -> None:
-    some = list(between_two_commands(Setting(f"{LOCKS}.in_one_call:LooksThenWatches", {}, 1), extends=False))
+@pytest.mark.parametrize("lock", ["LooksThenWatches", "ByDigestOrByHand"])
+def test_another_has_the_lock_between_two_commands(lock: str) -> None:
+    """Of any call, or only of the first one, which finds that its script is not loaded."""
+    some = list(between_two_commands(Setting(f"{LOCKS}.in_one_call:{lock}", {}, 1), extends=False))
     assert {"deletes-others-key"} in causes_in(some, "overlap")
+
+
+@pytest.mark.parametrize(("lock", "calls"), [("LooksThenWatches", [2, 2]), ("ByDigestOrByHand", [1, 1, 1])])
+def test_the_first_call_is_tried_only_if_it_sends_more(lock: str, calls: list[int]) -> None:
+    some = between_two_commands(Setting(f"{LOCKS}.in_one_call:{lock}", {}, 1), extends=False)
+    releases = [sum(isinstance(timed.step, Release) for timed in trial.tracks[ALICE]) for trial in some]
+    assert releases == calls
 
 
 def test_what_arrives_when_the_key_is_gone_was_kept_from_taking_it_away() -> None:
