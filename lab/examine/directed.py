@@ -6,6 +6,7 @@ same situation at its own pace. What a situation waits for and a lock never does
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -44,6 +45,10 @@ THINKS_NS: Final = 4 * S_NS
 """How long a client computes before its extension, and after it."""
 FIRST_NS: Final = MOMENT_NS // 2
 """So long after a call its first requests are under way, and no answer has come."""
+THREE_TRIES: Final = {"retry_count": 3}
+"""Options with which an acquire tries again, if it can be told to."""
+LATE_UNDOS_NS: Final = (150 * MS_NS, 400 * MS_NS)
+"""So late comes what takes back a try: after the pauses before the next one of most locks."""
 BRIEF_NS: Final = 60 * MS_NS
 """How long a request of an acquire is under way: less than the time-outs for a node of most locks."""
 ANSWERED_NS: Final = 5 * MS_NS
@@ -267,6 +272,30 @@ def lost_votes(setting: Setting) -> Iterator[Trial]:
         for end in ends:
             lost = timed_fault(Cut, on(ALICE, "acquire invoke", 2), ALICE, hit, direction="replies")
             yield hurt(told(setting, tracks), lost.model_copy(update={"until": end}))
+
+
+def undone_too_late(setting: Setting) -> Iterator[Trial]:
+    """Alice's first try is refused by Bob's keys; what takes it back comes when her next one has the lock.
+
+    It is late on a majority of the nodes, and Bob gives back meanwhile. Carol asks while Alice has the lock.
+    """
+    if "retry_count" in setting.options:
+        setting = dataclasses.replace(setting, options={**setting.options, **THREE_TRIES})
+    ttl_ns, names = setting.ttl_ns, setting.names
+    insists: dict[str, Any] = {"insist_ns": ttl_ns // 2, "pause_ns": ttl_ns // 50}
+    again = action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 10), **insists)
+    his = [action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50)), action(Release, after(ttl_ns // 5))]
+    hers = [action(Acquire), action(Release), again, *write(ttl_ns * 7 // 10), action(Release)]
+    base = told(setting, {ALICE: hers, BOB: his})
+    for undo in _sendings_of(base, "acquire", 2)[1:2]:
+        gives_back = action(Release, on(ALICE, SENDS, undo, after_ns=MOMENT_NS))
+        asks = action(Acquire, on(ALICE, "granted", 2, after_ns=ttl_ns // 10), **insists)
+        carol = [asks, *write(ttl_ns // 10), action(Release)]
+        tracks = {ALICE: hers, BOB: [his[0], gives_back], CAROL: carol}
+        for late_ns in LATE_UNDOS_NS:
+            at, hit = on(ALICE, SENDS, undo), names[(len(names) - 1) // 2 :]
+            slow = timed_fault(Delay, at, ALICE, hit, late_ns, MOMENT_NS, "requests")
+            yield hurt(told(setting, tracks), slow)
 
 
 def cancelled_under_way(setting: Setting) -> Iterator[Trial]:

@@ -18,7 +18,10 @@ from lab.search.plainer_tracks import fits
 from lab.search.trial import Track, Trial
 
 READER: Final = "reader"
-"""The client that comes and goes as a further reader, where Alice or Bob is one."""
+"""The client that comes and goes as a further reader, where Alice or Bob is one and does things by the clock.
+
+Where they wait for each other's events it would be in the way of what they are to do.
+"""
 
 
 def in_roles(capacity: Capacity, trials: Iterable[Trial]) -> Iterator[Trial]:
@@ -38,13 +41,15 @@ def roles(trial: Trial) -> Iterator[Trial]:
 
 
 def with_reader(trial: Trial, name: str) -> Trial:
-    """The trial with one of its clients as a reader, who writes nothing, and a further reader beside it."""
+    """The trial with one of its clients as a reader, who writes nothing; see ``READER`` for a further one."""
     clients = {**trial.clients, name: tuple(replace(each, reads=True) for each in trial.clients[name])}
     tracks = {
         track: _reading(own) if track.partition("/")[0] == name else own
         for track, own in trial.tracks.items()
     }
-    return replace(trial, clients={**clients, READER: ()}, tracks={**tracks, READER: _comes_and_goes(trial)})
+    if trial.tracks:
+        return replace(trial, clients=clients, tracks=tracks)
+    return replace(trial, clients={**clients, READER: ()}, tracks={READER: _comes_and_goes(trial)})
 
 
 def _reading(track: Track) -> Track:

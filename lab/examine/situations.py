@@ -39,6 +39,7 @@ from lab.examine.directed import (
     lost_votes,
     overtaken,
     renewed_too_late,
+    undone_too_late,
 )
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.few_tokens import few_tokens
@@ -162,6 +163,7 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
         found["disjoint nodes"] = chain(shared(setting), disjoint(setting))
         found["apart at open"] = apart_at_open(setting)
         found["lost votes"] = lost_votes(setting)
+        found["late undo"] = undone_too_late(setting)
     found["nodes away"] = away(setting, kind)
     found["clocks"] = chain(clocks(setting, profile), fast_clocks(setting))
     if kind.quorum and profile.extends:

@@ -43,6 +43,7 @@ def test_a_correct_read_write_lock_is_not_accused(lock: str, schedules: int) -> 
         ("InTwoSteps", "over-capacity", "lets-in-another"),
         ("FirstReadersEnd", "over-capacity", "wrong-expiry"),
         ("LastReadersEnd", "over-capacity", "wrong-expiry"),
+        ("LooksThenSets", "over-capacity", "lets-in-another"),
         ("ReaderTakesAll", "over-capacity", "deletes-others-key"),
         ("WriterTakesWhatIsThere", "over-capacity", "deletes-others-key"),
         ("KeepsDeadReaders", "unavailable", "no-expiry"),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any, ClassVar
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from lab.channel import NodeError, Reply
-from lab.locks.base import Indeterminate, Lease, LockError, NotAcquired
+from lab.locks.base import BaseLock, Indeterminate, Lease, LockError, NotAcquired
 from lab.locks.counter import counter_key
 from lab.locks.fenced import FencedRedlock
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
@@ -233,3 +238,52 @@ class HighestOfAnyMajority(FencedRedlock):
         command = ("EVAL", SET_AND_COUNT, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS)
         votes = await self._ask_all(command, is_granted, stop_early=True)
         return Taken(votes, max(numbers)) if count_votes(votes, "yes") >= self.quorum else Taken(votes)
+
+
+class TakesBackBeside(BaseLock):
+    """A failed try is taken back while the next one goes on, over connections of their own."""
+
+    one_token: ClassVar[bool] = False
+    PAUSE_S: ClassVar[float] = 0.06
+    PATIENCE_S: ClassVar[float] = 0.2
+
+    async def open(self) -> None:
+        self._clients = [
+            Redis(host=at.host, port=at.port, retry=Retry(NoBackoff(), 0), socket_timeout=self.PATIENCE_S)
+            for at in self.addresses
+        ]
+        self._undoing: set[asyncio.Task[Any]] = set()
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._undoing, *(client.aclose() for client in self._clients))
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        tokens = [self.new_token()]
+        for number in range(3):
+            if number:
+                await asyncio.sleep(self.PAUSE_S)
+                tokens += [tokens[0] if self.one_token else self.new_token()]
+            asked_ns = self.clock_ns()
+            taken = await self._on_each("SET", key, tokens[-1], "NX", "PX", ttl_ns // NS_PER_MS)
+            lease = self.lease(key, tokens[-1], ttl_ns, asked_ns)
+            if sum(map(bool, taken)) > len(taken) // 2 and self.clock_ns() < lease.deadline_ns:
+                return lease
+            undo = asyncio.create_task(self._on_each("EVAL", UNLOCK_SCRIPT, 1, key, tokens[-1]))
+            self._undoing.add(undo)
+            undo.add_done_callback(self._undoing.discard)
+        await undo
+        raise NotAcquired("no majority", tokens)
+
+    async def release(self, lease: Lease) -> None:
+        await self._on_each("EVAL", UNLOCK_SCRIPT, 1, lease.key, lease.token)
+
+    async def _on_each(self, *command: str | int) -> list[Any]:
+        asked = (client.execute_command(*command) for client in self._clients)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [None if isinstance(answer, BaseException) else answer for answer in answers]
+
+
+class OneTokenForThreeTries(TakesBackBeside):
+    """With one token for all of them, so that what takes back the first one deletes what a later one set."""
+
+    one_token = True

@@ -185,6 +185,20 @@ class InTwoSteps(TwoKeys):
         return await self._run(self.ENTER, key, token, ttl_ns // MS_NS)
 
 
+class LooksThenSets(TwoKeys):
+    """A writer looks for readers, and sets its key with another command."""
+
+    name = "looks-then-sets"
+    READERS = f"""{TwoKeys.WRITER} {TwoKeys.DROP_OVER} return redis.call('zcard', readers)"""
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
+        if not token.startswith("w"):
+            return await super()._take(key, token, ttl_ns)
+        if await self._run(self.READERS, key, token):
+            return 0
+        return await self._call("SET", key, token, "NX", "PX", ttl_ns // MS_NS)
+
+
 class FirstReadersEnd(TwoKeys):
     """The set of readers goes when the lease of the first one is over, whoever has come after it."""
 

@@ -18,6 +18,7 @@ from lab.examine.directed import (
     late_answers,
     lost_majority,
     overtaken,
+    undone_too_late,
 )
 from lab.examine.kinds import Kind
 from lab.examine.long_after import long_after
@@ -252,6 +253,24 @@ def test_what_arrives_when_the_key_is_gone_was_kept_from_taking_it_away() -> Non
     some = list(calls_that_come_late(Setting(f"{LOCKS}.in_one_call:SaysNothing", {}, 1), extends=False))
     assert "unavailable" in found(iter(some))
     assert causes_in(some, "unavailable") == [set()]
+
+
+@pytest.mark.parametrize(
+    ("lock", "options", "causes"),
+    [
+        (f"{LOCKS}.on_several:OneTokenForThreeTries", {}, {"same-token"}),
+        (f"{LOCKS}.on_several:TakesBackBeside", {}, set()),
+        ("redlock", OPTIONS, set()),
+        ("redlock-sequential", OPTIONS, set()),
+    ],
+)
+def test_what_takes_a_try_back_comes_when_the_next_one_has_the_lock(
+    lock: str, options: dict[str, str | int | float | bool], causes: set[str]
+) -> None:
+    some = list(undone_too_late(Setting(lock, options)))
+    assert len(some) == 2
+    assert causes_in(some, "overlap") == [causes] * 2
+    assert causes or found(iter(some)) == set()
 
 
 def test_what_ends_for_all_locks_together_is_wrong_for_another() -> None:
