@@ -274,6 +274,22 @@ def lost_votes(setting: Setting) -> Iterator[Trial]:
             yield hurt(told(setting, tracks), lost.model_copy(update={"until": end}))
 
 
+def cut_off_while_it_waits(setting: Setting) -> Iterator[Trial]:
+    """Bob waits for the lock first, and is cut off until Alice is about to give it back; Carol waits as well.
+
+    All that keeps him from the lock afterwards is what the others made of his silence.
+    """
+    ttl_ns = setting.ttl_ns
+    insists: dict[str, Any] = {"insist_ns": 2 * ttl_ns, "pause_ns": ttl_ns // 50}
+    tracks = {
+        ALICE: [action(Acquire), action(Release, after(ttl_ns * 8 // 10))],
+        BOB: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 50), **insists), action(Release)],
+        CAROL: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 25), **insists), action(Release)],
+    }
+    at = on(ALICE, "granted", after_ns=ttl_ns // 10)
+    yield hurt(told(setting, tracks), timed_fault(Cut, at, BOB, setting.names, lasts_ns=ttl_ns * 65 // 100))
+
+
 def undone_too_late(setting: Setting) -> Iterator[Trial]:
     """Alice's first try is refused by Bob's keys; what takes it back comes when her next one has the lock.
 

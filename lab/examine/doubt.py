@@ -7,6 +7,7 @@ from typing import Final
 
 from lab.examine.judge import Violation
 from lab.examine.kinds import Kind
+from lab.examine.ledger.breaches import PAST_CLAIM, RESIDUE
 from lab.examine.naming import Cause
 from lab.faults.answers import Answers
 from lab.faults.client_crash import ClientCrash
@@ -29,9 +30,20 @@ NO_CAUSE: Final = "no rule was broken that led to it"
 NOT_OWED: Final = (
     "an attempt that ended without an answer left its key until its TTL, which a lock of this kind may do"
 )
+NOT_TOLD: Final = (
+    "the lock renews its leases, and has nothing that tells its user that one is lost; with something to "
+    "ask, as `owned`, who is cut off for a lease can stop in time"
+)
 KEPT_AWAY: Final = "a client was kept from undoing what it had done, which no lock can help"
 KEEP_AWAY: Final = (ConnectionsFault, DownFault, Answers, FillMemory, Pause, ClientCrash)
 """Faults that keep a client from the nodes. What it has set stays there until its TTL is over."""
+
+
+def why_not_owed(kind: Kind, cause: Cause) -> str:
+    """Why a lock of this kind need not do better than what caused a violation; nothing if it must."""
+    if not kind.owes_undo and (cause.breach.rule, cause.breach.whose) == (RESIDUE, "unknown"):
+        return NOT_OWED
+    return "" if kind.tells_loss or cause.breach != PAST_CLAIM else NOT_TOLD
 
 
 def why_uncertain(

@@ -26,11 +26,10 @@ from msgspec.structs import replace
 
 from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
 from lab.examine.catalogue import UNKNOWN
-from lab.examine.doubt import NO_CAUSE, NOT_OWED, OFTEN, RARE, SURE, VARIANTS, why_uncertain
+from lab.examine.doubt import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_not_owed, why_uncertain
 from lab.examine.evidence import Evidence
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
-from lab.examine.ledger.breaches import RESIDUE
 from lab.examine.left_behind import keys_there
 from lab.examine.naming import Cause, causes_of
 from lab.examine.reentrant import takes_again
@@ -122,8 +121,8 @@ class Examination:
         """Those that took a branch of the lock's code that none had taken before."""
         self._dismissed: dict[tuple[str, str], int] = {}
         self._looked: dict[tuple[str, str], int] = {}
-        self._is_not_owed = False
-        """Whether what caused the violation that was looked into last is nothing that a lock owes."""
+        self._not_owed = ""
+        """Why what caused the violation that was looked into last is nothing that a lock owes, if so."""
         self._again: dict[tuple[str, str], int] = {}
         self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
         """What the directed part has shown and is not looked into yet, with how much happens in the
@@ -326,8 +325,8 @@ class Examination:
             self._note_limit(violation, sorted(broken)[0], trial)
             return False
         candidate.causes = self._causes(trial, violation)
-        if self._is_not_owed:
-            self._leave_open(violation.finding, NOT_OWED, trial)
+        if self._not_owed:
+            self._leave_open(violation.finding, self._not_owed, trial)
             return False
         return True
 
@@ -493,13 +492,9 @@ class Examination:
         self._workers.go_on()
         found = causes_of(trial, violation.finding)
         gc.collect()  # it has run the trial again for each repair, with all that lay on the nodes each time
-        owed = [
-            cause
-            for cause in found
-            if self.kind.owes_undo or (cause.breach.rule, cause.breach.whose) != (RESIDUE, "unknown")
-        ]
-        self._is_not_owed = bool(found) and not owed
-        return owed
+        excuses = [why_not_owed(self.kind, cause) for cause in found]
+        self._not_owed = excuses[0] if found and all(excuses) else ""
+        return [cause for cause, excuse in zip(found, excuses, strict=True) if not excuse]
 
     def _violates(self, trial: Trial, finding: str) -> bool:
         return self._shows(finding, lambda: self._loop.here(trial))
@@ -522,7 +517,7 @@ class Examination:
         violation = all_seen.get(candidate.violation.finding, candidate.violation)
         causes = self._causes(trial, violation)
         known = self._known(causes, violation, own)
-        not_owed = NOT_OWED if self._is_not_owed else ""
+        not_owed = self._not_owed
         defect, doubt = self._defect(candidate, trial, violation, causes)
         defect = replace(defect, smallest=to_the_end)
         if doubt := not_owed or doubt:

@@ -57,7 +57,8 @@ class Kind:
     expire; who wants the lock watches its record for a lease. ``states_validity``: it says for how long a
     lease is good; else its user has to look at a clock. ``replicated``: its node is a master with replicas,
     one of which may take its place. ``watched``: Sentinels name the master, and promote a replica.
-    ``capacity``: how many may hold it at once.
+    ``capacity``: how many may hold it at once. ``tells_loss``: whether its user can learn that a lease is
+    lost; not of a lock that renews its leases and has nothing to ask.
     """
 
     quorum: bool
@@ -69,6 +70,7 @@ class Kind:
     replicated: bool = False
     watched: bool = False
     capacity: Capacity = ONE_HOLDER
+    tells_loss: bool = True
 
     @property
     def reference(self) -> str:

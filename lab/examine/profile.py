@@ -203,7 +203,18 @@ def _kind(probes: Probes) -> Kind:
             "semaphore of this kind keeps its promise, and none is a reference",
         )
     observed = len(used) == 1 and capacity.of_one and _is_observed(next(iter(used)), probes, seen)
-    return Kind(len(used) > 1, fenced, announces, sequential, observed, states, capacity=capacity)
+    shape = shape_of(probes.setting.lock)
+    tells = shape is None or bool(shape.owned) or not shape.renews
+    return Kind(
+        len(used) > 1,
+        fenced,
+        announces,
+        sequential,
+        observed,
+        states,
+        capacity=capacity,
+        tells_loss=tells,
+    )
 
 
 def _is_observed(node: str, probes: Probes, seen: Seen) -> bool:

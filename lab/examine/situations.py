@@ -34,6 +34,7 @@ from lab.examine.directed import (
     calls_that_come_late,
     cancelled_under_way,
     cancelled_undo,
+    cut_off_while_it_waits,
     late_answers,
     lost_majority,
     lost_votes,
@@ -181,6 +182,7 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     is_reentrant = not any(program.takes_it_again for program in programs)
     if "tasks" in setting.can and not (profile.watchdog or is_reentrant):
         found["two tasks"] = two_tasks(setting)
+    found["cut off"] = cut_off_while_it_waits(setting)
     found["late release"] = released_late(setting)
     found["late request"] = after_a_first_answer(setting, extends=profile.extends)
     found["late call"] = calls_that_come_late(setting, extends=profile.extends)

@@ -278,7 +278,7 @@ class TakesBackBeside(BaseLock):
         await self._on_each("EVAL", UNLOCK_SCRIPT, 1, lease.key, lease.token)
 
     async def _on_each(self, *command: str | int) -> list[Any]:
-        asked = (client.execute_command(*command) for client in self._clients)
+        asked = (client.execute_command(*command) for client in self._clients)  # type: ignore[no-untyped-call]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         return [None if isinstance(answer, BaseException) else answer for answer in answers]
 

@@ -306,7 +306,9 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         if took_ns > bound_ns and not is_out(outcome, call.client):
             what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
+            # It may wait for an answer that was lost, unless it has been heard of since.
             away = away_from(outcome, call.client, call.called_ns, over_ns, losing_only=True)
+            away -= {entry.node for entry in call.entries if entry.time_ns >= over_ns - bound_ns}
             away |= away_from(outcome, call.client, over_ns - bound_ns, over_ns)
             excused = len(ledger.nodes_for(call) - away) < ledger.majority
             if call.f == "acquire":  # which may wait for as long as another client has the lock
