@@ -165,8 +165,8 @@ def renewed_too_late(setting: Setting) -> Iterator[Trial]:
     yield hurt(told(setting, tracks), cut.model_copy(update={"until": on(BOB, "released")}))
 
 
-def _sendings_of(base: Trial, f: str, times: int) -> list[int]:
-    """Which of Alice's sendings belong to a call, counted as triggers count them; none if it was not run."""
+def _sendings_of(base: Trial, f: str, times: int, client: str = ALICE) -> list[int]:
+    """Which sendings of a client belong to a call, counted as triggers count them; none if it was not run."""
     try:
         outcome = run_trial(base)
     except LabError:  # reported by the examination, which runs it with a fault
@@ -174,19 +174,19 @@ def _sendings_of(base: Trial, f: str, times: int) -> list[int]:
     calls = [
         event["time_ns"] - MONOTONIC_START_NS
         for event in outcome.events
-        if (event.get("client"), event["f"], event["type"]) == (ALICE, f, "invoke")
+        if (event.get("client"), event["f"], event["type"]) == (client, f, "invoke")
     ]
     ends = [
         event["time_ns"] - MONOTONIC_START_NS
         for event in outcome.events
-        if (event.get("client"), event["f"]) == (ALICE, f) and event["type"] != "invoke"
+        if (event.get("client"), event["f"]) == (client, f) and event["type"] != "invoke"
     ]
     if len(ends) < times:
         return []
     return [
         each.nth
         for each in boundaries(base, None)
-        if each.client == ALICE and calls[times - 1] <= each.at_ns <= ends[times - 1]
+        if each.client == client and calls[times - 1] <= each.at_ns <= ends[times - 1]
     ]
 
 
@@ -272,6 +272,38 @@ def lost_votes(setting: Setting) -> Iterator[Trial]:
         for end in ends:
             lost = timed_fault(Cut, on(ALICE, "acquire invoke", 2), ALICE, hit, direction="replies")
             yield hurt(told(setting, tracks), lost.model_copy(update={"until": end}))
+
+
+def refused_before(setting: Setting, *, extends: bool) -> Iterator[Trial]:
+    """What Bob saw when he was refused is out of date when he asks again, when that lease would be over.
+
+    Alice has extended hers meanwhile, or has given it back and has a new one.
+    """
+    ttl_ns, on_time, soon = setting.ttl_ns, after(setting.ttl_ns * 6 // 10), after(setting.ttl_ns // 50)
+    asks = on(ALICE, "granted", after_ns=ttl_ns // 10), on(ALICE, "granted", after_ns=ttl_ns * 115 // 100)
+    his = [*(action(Acquire, at) for at in asks), *write(ttl_ns // 10), action(Release, if_granted=True)]
+    changes = [[action(Release, on_time), action(Acquire, soon)], *([[action(Extend, on_time)]] * extends)]
+    for change in changes:
+        hers = [action(Acquire), *change, *write(ttl_ns * 7 // 10), action(Release)]
+        yield told(setting, {ALICE: hers, BOB: his})
+
+
+def released_before_it_waits(setting: Setting) -> Iterator[Trial]:
+    """Alice gives back between two commands of Bob's acquire, who was refused and is about to wait.
+
+    One schedule for each of his sendings but the first. A wake-up that he does not hear is not sent again.
+    """
+    ttl_ns = setting.ttl_ns
+    takes = action(Acquire, on(BOB, "released", after_ns=ttl_ns // 10))
+    insists: dict[str, Any] = {"insist_ns": 2 * ttl_ns, "pause_ns": ttl_ns // 10}
+    asks = action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), **insists)
+    his = [action(Acquire), action(Release), asks, action(Release, if_granted=True)]
+    base = told(setting, {ALICE: [takes, action(Release, after(ttl_ns * 9 // 10))], BOB: his})
+    for nth in _sendings_of(base, "acquire", 2, BOB)[1 : 1 + COMMANDS_MAX]:
+        waits = timed_fault(Hold, on(BOB, SENDS, nth), BOB, setting.names, direction="requests")
+        hers = [takes, action(Release, on(BOB, SENDS, nth))]
+        until = on(ALICE, "released", after_ns=MOMENT_NS)
+        yield hurt(told(setting, {ALICE: hers, BOB: his}), waits.model_copy(update={"until": until}))
 
 
 def cut_off_while_it_waits(setting: Setting) -> Iterator[Trial]:

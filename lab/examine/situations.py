@@ -39,6 +39,8 @@ from lab.examine.directed import (
     lost_majority,
     lost_votes,
     overtaken,
+    refused_before,
+    released_before_it_waits,
     renewed_too_late,
     undone_too_late,
 )
@@ -183,6 +185,8 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     if "tasks" in setting.can and not (profile.watchdog or is_reentrant):
         found["two tasks"] = two_tasks(setting)
     found["cut off"] = cut_off_while_it_waits(setting)
+    found["about to wait"] = released_before_it_waits(setting)
+    found["asked before"] = refused_before(setting, extends=profile.extends)
     found["late release"] = released_late(setting)
     found["late request"] = after_a_first_answer(setting, extends=profile.extends)
     found["late call"] = calls_that_come_late(setting, extends=profile.extends)

@@ -61,6 +61,29 @@ class ForgetsRenewals(ObservedLease):
         return granted
 
 
+class ComparesTheHolder(ObservedLease):
+    """It replaces what the same holder has had since it looked, whether that was renewed meanwhile or not."""
+
+    name = "compares-the-holder"
+    TAKE = """
+        local there = redis.call('hmget', KEYS[1], 'holder', 'version', 'lease_ms')
+        if there[1] and there[1] ~= ARGV[3] then return there end
+        redis.call('hset', KEYS[1], 'holder', ARGV[1], 'lease_ms', ARGV[2])
+        return {redis.call('hincrby', KEYS[1], 'version', 1)}"""
+
+    async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
+        now_ns, seen = self._surroundings.clock_ns(), self._seen.get(key)
+        expected = "" if seen is None or now_ns < self._over_ns(seen) else seen.holder
+        reply = await self._call("EVAL", self.TAKE, 1, key, token, ttl_ns // MS_NS, expected)
+        if len(reply) == 1:
+            self._seen.pop(key, None)
+            return True
+        holder, version, lease_ms = (word.decode() for word in reply)
+        if seen is None or (seen.holder, seen.version) != (holder, version):
+            self._seen[key] = Record(holder, version, int(lease_ms) * MS_NS, self._surroundings.clock_ns())
+        return False
+
+
 class LooksThenReplaces(ObservedLease):
     """It looks whether a record that is over has stayed the same, and replaces it in a second command."""
 

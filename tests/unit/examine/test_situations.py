@@ -15,9 +15,12 @@ from lab.examine.directed import (
     between_two_commands,
     calls_that_come_late,
     cancelled_undo,
+    cut_off_while_it_waits,
     late_answers,
     lost_majority,
     overtaken,
+    refused_before,
+    released_before_it_waits,
     undone_too_late,
 )
 from lab.examine.kinds import Kind
@@ -51,7 +54,7 @@ from lab.faults.power_cut import PowerCut
 from lab.scenario.steps import Release
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS
-from lab.search.command import OPTIONS
+from lab.search.command import OPTIONS, options_for
 from lab.search.faults import KINDS, every_fault, is_a
 from lab.search.runner import run_trial
 from lab.search.trial import Trial
@@ -270,6 +273,38 @@ def test_what_takes_a_try_back_comes_when_the_next_one_has_the_lock(
     some = list(undone_too_late(Setting(lock, options)))
     assert len(some) == 2
     assert causes_in(some, "overlap") == [causes] * 2
+    assert causes or found(iter(some)) == set()
+
+
+@pytest.mark.parametrize(
+    ("lock", "causes"),
+    [
+        (f"{LOCKS}.observed:ComparesTheHolder", [set(), {"overwrites-key"}]),
+        *((lock, [set(), set()]) for lock in ("observed-lease", "single", "redlock")),
+    ],
+)
+def test_what_was_seen_before_is_out_of_date_a_lease_later(lock: str, causes: list[set[str]]) -> None:
+    some = list(refused_before(Setting(lock, options_for(lock), 1), extends=True))
+    assert causes_in(some, "overlap") == causes
+    assert any(causes) or found(iter(some)) == set()
+
+
+@pytest.mark.parametrize(
+    ("lock", "situations_of", "causes"),
+    [
+        ("ListensTooLate", released_before_it_waits, {"waits-too-long"}),
+        ("Listens", released_before_it_waits, set()),
+        ("LosesItsPlace", cut_off_while_it_waits, {"waits-too-long"}),
+        ("InLine", cut_off_while_it_waits, set()),
+    ],
+)
+def test_who_waits_hears_that_the_lock_is_free_and_keeps_its_place(
+    lock: str, situations_of: Callable[[Setting], Iterator[Trial]], causes: set[str]
+) -> None:
+    some = list(situations_of(Setting(f"{LOCKS}.ordinary.waiting:{lock}", {}, 1)))
+    seen = causes_in(some, "unavailable")
+    assert some
+    assert set().union(*seen) == causes
     assert causes or found(iter(some)) == set()
 
 
