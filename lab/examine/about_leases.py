@@ -6,10 +6,9 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.examine.about_nodes import taken_by, tries_of
-from lab.examine.evidence import Operation
+from lab.examine.evidence import Evidence, Operation, Request, milliseconds
 from lab.examine.probes import EXTENSIONS, NotShown, Probes, Profile, ending, first, granted, lock_key
 from lab.examine.programs import ALICE, BOB, MS_NS
-from lab.examine.seen import Request, Seen, milliseconds
 
 TTLS_MS: Final = (1500, 1234, 700)
 """Leases with fractions of a second, and below one."""
@@ -50,7 +49,6 @@ def expiry(probes: Probes, profile: Profile) -> str:
     ttl_ns = probes.setting.ttl_ns
     left = _kept_ms(probes.alone())
     ttl_ms = ttl_ns // MS_NS
-    profile.expires = left is not None
     if left is None:
         return f"Keys of a lease of {ttl_ms} ms have no expiry."
     return f"Keys of a lease of {ttl_ms} ms are kept for {left} ms."
@@ -75,7 +73,7 @@ def granularity(probes: Probes, profile: Profile) -> str:
     return f"Keys of leases {listed(kept)}{': to the millisecond' if exact else ''}."
 
 
-def _kept_ms(seen: Seen) -> int | None:
+def _kept_ms(seen: Evidence) -> int | None:
     """How long nodes keep the key after Alice's first acquire; None: it has no expiry."""
     key, acquire = lock_key(seen), granted(seen)
     kept = [
@@ -101,7 +99,7 @@ def validity(probes: Probes, profile: Profile) -> str:
     acquire = granted(probes.alone())
     ttl_ns = probes.setting.ttl_ns
     claimed_ns, kept_ms = _claimed_ns(acquire), _kept_ms(probes.alone())
-    profile.margin_ns = margin_ns = (ttl_ns if kept_ms is None else kept_ms * MS_NS) - claimed_ns
+    margin_ns = (ttl_ns if kept_ms is None else kept_ms * MS_NS) - claimed_ns
     sentence = (
         f"A lease of {milliseconds(ttl_ns)} ends for its client {milliseconds(claimed_ns)} after the call: "
         f"{_margin(margin_ns)}"
@@ -134,22 +132,20 @@ def tokens(probes: Probes, profile: Profile) -> str:
     if len(tokens) < 3 or any(each is None for each in tokens):
         raise NotShown("not every acquire of two clients was granted with a token")
     one, two, other = tokens
-    profile.token_shared = other in (one, two)
+    is_shared = other in (one, two)
     if one == two:
-        profile.token_per = "nothing" if profile.token_shared else "client"
-        if profile.token_shared:
+        if is_shared:
             return f"Every acquire of every client has the same token, {one!r}."
         return "Each client has one token for all of its acquires."
     asked = _tokens_tried(probes, seen, one)
-    profile.token_per = "try" if len(asked) > 1 and len(set(asked)) == len(asked) else "acquire"
-    each = "try" if profile.token_per == "try" else "acquire"
+    each = "try" if len(asked) > 1 and len(set(asked)) == len(asked) else "acquire"
     of_tries = " for all of its tries" if len(asked) > 1 and each == "acquire" else ""
-    if profile.token_shared:
+    if is_shared:
         return f"Each {each} has a token of its own{of_tries}, and two clients make the same ones."
     return f"Each {each} has a token of its own{of_tries}; two clients had different ones."
 
 
-def _tokens_tried(probes: Probes, seen: Seen, token: Any) -> list[str]:
+def _tokens_tried(probes: Probes, seen: Evidence, token: Any) -> list[str]:
     """The tokens of the tries of a refused acquire, by default options; none if they are not sent."""
     what = taken_by(seen)
     words = next(each for each in seen.during(granted(seen)) if each.what == what).sent.words
@@ -162,10 +158,9 @@ def _tokens_tried(probes: Probes, seen: Seen, token: Any) -> list[str]:
 
 def clocks(probes: Probes, profile: Profile) -> str:
     """Whether the wall clock counts, in all trials so far, and for what."""
-    profile.wall_clock = probes.looked > 0
     if not probes.trials:
         raise NotShown("no trial could be run")
-    if not profile.wall_clock:
+    if not probes.looked:
         return f"It never read the wall clock, in {probes.trials} trials."
     ttl_ns = probes.setting.ttl_ns
     moves = []
@@ -191,12 +186,11 @@ def extension(probes: Probes, profile: Profile) -> str:
     profile.extends = once.how == "ok"
     if not profile.extends:
         return f"A lease cannot be extended: it {ending(once)}."
-    profile.extension = listed(dict.fromkeys(each.form for each in asked)) if asked else "nothing"
     if not asked:
         return "An extension sends nothing and succeeds."
     key = lock_key(seen)
     left = {each.node: each.after[key][1] for each in asked if _prolongs(each, key)}
-    sentence = f"An extension sends {profile.extension}"
+    sentence = f"An extension sends {listed(dict.fromkeys(each.form for each in asked))}"
     cutting = {each.node for each in asked if key in each.before and each.after.get(key) != each.before[key]}
     if not left:
         if cutting:
@@ -234,8 +228,7 @@ def belief(probes: Probes, profile: Profile) -> str:
     value = first(seen, ALICE, "held").event.get("value")
     if value not in ("yes", "no"):
         raise NotShown("the lock did not say whether a lease was held that was over")
-    profile.believes_late = value == "yes"
-    held = "is still held" if profile.believes_late else "is not held any more"
+    held = "is still held" if value == "yes" else "is not held any more"
     return f"Asked 30 % of a lease after its end, it says that the lease {held}."
 
 
@@ -266,7 +259,7 @@ def extension_quorum(probes: Probes, profile: Profile) -> str:
     good = [count for count, (each, _) in enumerate(made) if each.how == "ok"]
     if not good:
         raise NotShown("an extension failed even with all nodes reached")
-    profile.extension_quorum = least = len(used) - max(good)
+    least = len(used) - max(good)
     sentence = f"An extension needs {least} of {len(used)} nodes"
     last, seen = made[-1]
     if last.how == "ok":

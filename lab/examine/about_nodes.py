@@ -7,7 +7,7 @@ from itertools import pairwise
 from checker.words import listed
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
-from lab.examine.evidence import NEVER, Operation
+from lab.examine.evidence import NEVER, Evidence, Operation, Request, milliseconds
 from lab.examine.probes import (
     LONG_TTL_NS,
     NotShown,
@@ -20,7 +20,6 @@ from lab.examine.probes import (
     took_ns,
 )
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
-from lab.examine.seen import Request, Seen, milliseconds
 from lab.search.runner import TrialRun
 from lab.search.trial import Round, Trial
 
@@ -51,13 +50,13 @@ def nodes(probes: Probes, profile: Profile) -> str:
     return f"An acquire asks {of} in several steps: {groups}."
 
 
-def is_sequential(seen: Seen, acquire: Operation) -> bool:
+def is_sequential(seen: Evidence, acquire: Operation) -> bool:
     """Whether an acquire asks one node at a time."""
     way = _way(seen, acquire)
     return len({name for targets in way for name in targets}) > 1 and all(len(each) == 1 for each in way)
 
 
-def _way(seen: Seen, acquire: Operation) -> list[list[str]]:
+def _way(seen: Evidence, acquire: Operation) -> list[list[str]]:
     return [targets for _, targets in seen.sendings(acquire)]
 
 
@@ -82,7 +81,7 @@ def _requests_to_twins(setting: Setting) -> int | None:
     """
     trial = setting.with_clients({ALICE: (Round(0, MS_NS),)}, demand=False)
     try:
-        seen = Seen(_TwinRun(trial).run())
+        seen = Evidence(_TwinRun(trial).run())
     except UnknownOutcome:
         return None
     acquires = seen.of(ALICE, "acquire")
@@ -113,18 +112,16 @@ def quorum(probes: Probes, profile: Profile) -> str:
     used = profile.must_use_nodes()
     if len(used) == 1 or len(used) < probes.setting.nodes:
         return _quorum_of_some(probes, profile)
-    for count in (len(used), len(used) - 1):
-        if count > 0:
-            profile.quorum_of[count] = _least(probes, used[:count], count)
-    profile.quorum = least = profile.quorum_of[len(used)]
-    needs = listed(f"{each} of {count}" for count, each in profile.quorum_of.items())
-    if all(each == count // 2 + 1 for count, each in profile.quorum_of.items()):
+    counts = [count for count in (len(used), len(used) - 1) if count > 0]
+    least_of = {count: _least(probes, used[:count], count) for count in counts}
+    needs = listed(f"{each} of {count}" for count, each in least_of.items())
+    if all(each == count // 2 + 1 for count, each in least_of.items()):
         return f"An acquire needs {needs} nodes: a majority."
-    if all(each == count for count, each in profile.quorum_of.items()):
+    if all(each == count for count, each in least_of.items()):
         return f"An acquire needs {needs} nodes: all of them."
-    if least == 0:
+    if least_of[len(used)] == 0:
         return f"An acquire is granted with no node reached ({needs})."
-    if any(each * 2 <= count for count, each in profile.quorum_of.items()):
+    if any(each * 2 <= count for count, each in least_of.items()):
         return f"An acquire needs {needs} nodes: less than a majority."
     return f"An acquire needs {needs} nodes."
 
@@ -140,7 +137,7 @@ def _quorum_of_some(probes: Probes, profile: Profile) -> str:
             break
         turns_to += sorted(more)
         profile.nodes_used = (*used, *sorted(more))
-    profile.quorum = least = _least(probes, used, None)
+    least = _least(probes, used, None)
     if least == 0:
         return "An acquire is granted with no node reached."
     of = f"{least} of the {len(used)} nodes that it uses" if len(used) > 1 else "the one node that it uses"
@@ -211,7 +208,7 @@ def _gives_up(acquire: Operation) -> str:
     return f"gives up after {milliseconds(took)}{outcome}"
 
 
-def taken_by(seen: Seen) -> tuple[str, ...]:
+def taken_by(seen: Evidence) -> tuple[str, ...]:
     """The sort of request by which Alice takes the lock. Raises ``NotShown``."""
     acquire = granted(seen)
     asked = seen.during(acquire)
@@ -221,7 +218,7 @@ def taken_by(seen: Seen) -> tuple[str, ...]:
     return writing[0].what
 
 
-def tries_of(seen: Seen, acquire: Operation, what: tuple[str, ...]) -> list[Request]:
+def tries_of(seen: Evidence, acquire: Operation, what: tuple[str, ...]) -> list[Request]:
     """The requests of this sort in an acquire, at the node that had most of them."""
     asked = [request for request in seen.during(acquire) if request.what == what]
     by_node = {
@@ -285,7 +282,7 @@ def tries(probes: Probes, profile: Profile) -> str:
     return f"An acquire of a held lock asks {_times(default)}; {_times(own)} with {given}."
 
 
-def _tries(seen: Seen, what: tuple[str, ...]) -> list[Request]:
+def _tries(seen: Evidence, what: tuple[str, ...]) -> list[Request]:
     return tries_of(seen, first(seen, BOB, "acquire"), what)
 
 

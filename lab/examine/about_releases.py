@@ -6,10 +6,9 @@ from itertools import pairwise
 from typing import Final
 
 from checker.words import listed
-from lab.examine.evidence import NEVER
+from lab.examine.evidence import NEVER, SCRIPTS, Evidence, Request
 from lab.examine.probes import NotShown, Probes, Profile, ending, first, granted, lock_key
 from lab.examine.programs import ALICE, BOB
-from lab.examine.seen import SCRIPTS, Request, Seen
 from lab.locks import lock_class
 
 READS: Final = ("GET", "HGET", "HEXISTS", "GETDEL", "HMGET")
@@ -22,24 +21,22 @@ def release(probes: Probes, profile: Profile) -> str:
     granted(seen)
     given_back = first(seen, ALICE, "release")
     key, asked = lock_key(seen), seen.during(given_back)
-    until_ns = seen.until_ns(given_back)
+    until_ns = seen.next_call_ns(given_back)
     names = sorted(
         {node for each in seen.during(granted(seen)) for node in [each.node] if key in each.wrote()}
     )
     freed = {each.node for each in asked if key in each.deleted()}
-    kept = [name for name in names if key in seen.keys_at(name, until_ns - 1) and name not in freed]
-    profile.release = listed(dict.fromkeys(each.form for each in asked)) if asked else "nothing"
+    kept = [name for name in names if key in seen.state_at(name, until_ns - 1) and name not in freed]
     if not asked:
         return f"A release sends nothing, and {ending(given_back)}; keys are kept on {', '.join(kept)}."
+    sent = listed(dict.fromkeys(each.form for each in asked))
     compares = _compares(asked, key)
     how = "after a look at the value" if compares else "without a look at the value"
     if compares and not any(each.sent.name in SCRIPTS for each in asked if key in each.deleted()):
         how = "after a look at the value in an earlier request,"
     if not freed:
-        return f"A release sends {profile.release}, which deletes no key, and {ending(given_back)}."
-    sentence = (
-        f"A release sends {profile.release}: it deletes the key {how} on {len(freed)} of {len(names)} nodes"
-    )
+        return f"A release sends {sent}, which deletes no key, and {ending(given_back)}."
+    sentence = f"A release sends {sent}: it deletes the key {how} on {len(freed)} of {len(names)} nodes"
     return f"{sentence}, and not on {', '.join(kept)}." if kept else f"{sentence}."
 
 
@@ -97,7 +94,7 @@ def fences(probes: Probes, profile: Profile) -> str:
     return f"{_source(seen)}; {order}{'' if grows else ', which do not grow'}."
 
 
-def _source(seen: Seen) -> str:
+def _source(seen: Evidence) -> str:
     """By which request a counter was raised on nodes, and on how many."""
     key, acquire = lock_key(seen), granted(seen)
     asked = seen.during(acquire)
@@ -124,20 +121,19 @@ def scripts(probes: Probes, profile: Profile) -> str:
     granted(seen[0])
     names = {each.sent.name for one in seen for each in one.requests}
     used = [name for name in (*SCRIPTS, "SCRIPT", "FUNCTION") if name in names]
-    profile.scripts = listed(used) if used else None
     if not used:
         return "None are sent."
     if not any(name.startswith("EVALSHA") for name in used):
-        return f"Scripts are sent whole each time, by {profile.scripts}."
-    return f"Scripts are sent by {profile.scripts}; {_when_forgotten(probes.restarted())}."
+        return f"Scripts are sent whole each time, by {listed(used)}."
+    return f"Scripts are sent by {listed(used)}; {_when_forgotten(probes.restarted())}."
 
 
-def _when_forgotten(seen: Seen) -> str:
+def _when_forgotten(seen: Evidence) -> str:
     """What becomes of a lease of Alice's after all nodes have forgotten the scripts."""
     missed = [each for each in seen.requests if each.sent.name.startswith("EVALSHA") and not each.called]
     how = listed(
         f"{each.f} {ending(each)}"
-        for each in seen.evidence.operations
+        for each in seen.operations
         if each.client == ALICE and each.f in ("acquire", "extend", "release") and each.grant_id == "alice-2"
     )
     if not missed:

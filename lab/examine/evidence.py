@@ -1,4 +1,8 @@
-"""A watched trial, read again: who wrote which value, what each node held when, and who counted on it."""
+"""A watched trial, read again: what clients called and sent, what each node held when, and who counted on it.
+
+By operations (what a client called), by commands (what a node executed), and by requests (what a client sent,
+with all that its script did).
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,38 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from checker.words import listed
+from lab.errors import UnknownOutcome
 from lab.search.runner import ZERO_NS, Outcome, is_unattended, run_trial
 from lab.search.watch import Executed, State, parts_of
+from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 MS_NS: Final = 1_000_000
 TOKEN_MIN: Final = 8
 """So many characters has a value that can tell one lease from all others."""
 NEVER: Final = 1 << 62
+SCRIPTS: Final = ("EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO")
+ABOUT_CONNECTIONS: Final = frozenset(
+    ("HELLO", "CLIENT", "PING", "ECHO", "SELECT", "AUTH", "COMMAND", "INFO", "CONFIG", "QUIT", "TIME", "ROLE")
+)
+"""What says nothing about a lock."""
+SET_WORDS: Final = ("NX", "XX", "PX", "EX", "PXAT", "EXAT", "KEEPTTL")
+LOCK_OPERATIONS: Final = ("acquire", "extend", "held", "release")
+KEYS_MAX: Final = 6
+"""How many keys are named where all of them are listed."""
+VALUE_MAX: Final = 40
+"""How much of a value is shown."""
 
 
-def watched(outcome: Outcome) -> Outcome:
-    """The outcome with what nodes executed: itself, or that of the same trial again. Only inside ``trials``.
+def watched(outcome: Outcome) -> Evidence | None:
+    """What can be read from an outcome, or from the same trial again if that was not watched.
 
-    Raises what ``run_trial`` does.
+    None if a client then ends with an error outside of its lock's operations. Only inside ``trials``.
     """
-    return outcome if outcome.watched else run_trial(outcome.trial, watch=True)
+    try:
+        return Evidence(outcome if outcome.watched else run_trial(outcome.trial, watch=True))
+    except UnknownOutcome:
+        return None
 
 
 @dataclass(slots=True)
@@ -37,6 +58,80 @@ class Operation:
     ended_ns: int = NEVER
     how: str = "open"
     event: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command that a client sent to a node, with what its script called; times as in the history."""
+
+    sent: Executed
+    called: tuple[Executed, ...]
+
+    @property
+    def node(self) -> str:
+        """Where it was executed."""
+        return self.sent.node
+
+    @property
+    def time_ns(self) -> int:
+        """When it was executed."""
+        return self.sent.time_ns
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        """What makes requests of one sort: the command, and which script."""
+        return (self.sent.name, self.sent.words[1]) if self.sent.name in SCRIPTS else (self.sent.name,)
+
+    @property
+    def commands(self) -> tuple[Executed, ...]:
+        """What it did: itself, or what its script called."""
+        return self.called if self.sent.name in SCRIPTS else (self.sent,)
+
+    @property
+    def before(self) -> State:
+        """The node's keys before it."""
+        return self.sent.before
+
+    @property
+    def after(self) -> State:
+        """The node's keys after it."""
+        return self.called[-1].after if self.called else self.sent.after
+
+    @property
+    def form(self) -> str:
+        """It in words: ``SET NX PX``, ``a script of GET and DEL``, or its command if it called nothing."""
+        if self.sent.name not in SCRIPTS:
+            return form_of(self.sent)
+        if not self.called:
+            return self.sent.name
+        return f"a script of {listed(dict.fromkeys(form_of(each) for each in self.called))}"
+
+    def wrote(self) -> dict[str, str]:
+        """The keys that it gave another value, or made, and their values."""
+        after = self.after
+        return {
+            key: value
+            for key, (value, _) in after.items()
+            if key not in self.before or self.before[key][0] != value
+        }
+
+    def deleted(self) -> list[str]:
+        """The keys that were there before it, and are not afterwards."""
+        return [key for key in self.before if key not in self.after]
+
+
+def form_of(command: Executed) -> str:
+    """A command without its arguments, but for what they make of a SET."""
+    if command.name != "SET":
+        return command.name
+    options = [word.upper() for word in command.words[3:] if word.upper() in SET_WORDS]
+    return " ".join(["SET", *options])
+
+
+def milliseconds(duration_ns: float) -> str:
+    """A duration in milliseconds, as exact as a reader wants it: ``0.5 ms``, ``250 ms``."""
+    value = duration_ns / MS_NS
+    return f"{value:.1f} ms" if abs(value) < 9.95 else f"{value:.0f} ms"
 
 
 @dataclass
@@ -200,3 +295,90 @@ class Evidence:
         """A stamp for people: since time zero of the trial, when the cluster was up."""
         since_ms = (time_ns - ZERO_NS) / MS_NS
         return f"{since_ms:.0f} ms" if since_ms < 10_000 else f"{since_ms / 1000:.2f} s"
+
+    @cached_property
+    def requests(self) -> list[Request]:
+        """What nodes were asked, but for what is about connections, in the order of execution."""
+        found: list[Request] = []
+        inner: list[Executed] = []
+        for entry in reversed(self.outcome.commands):
+            if entry.in_script:
+                inner.append(entry)
+                continue
+            if entry.name not in ABOUT_CONNECTIONS:
+                found.append(Request(entry, tuple(reversed(inner))))
+            inner = []
+        return found[::-1]
+
+    def of(self, client: str, f: str) -> list[Operation]:
+        """The operations of a client of one sort, in their order."""
+        return [each for each in self.operations if each.client == client and each.f == f]
+
+    def next_call_ns(self, operation: Operation) -> int:
+        """When the client began the next operation of its lock; ``NEVER`` if it did not."""
+        later = (
+            each.called_ns
+            for each in self.operations
+            if each.client == operation.client and each.f in LOCK_OPERATIONS and each is not operation
+            if each.called_ns >= operation.ended_ns
+        )
+        return min(later, default=NEVER)
+
+    def during(self, operation: Operation) -> list[Request]:
+        """What the client asked from an operation on, to its next one."""
+        until_ns = self.next_call_ns(operation)
+        return [
+            each
+            for each in self.requests
+            if each.sent.client == operation.client and operation.called_ns <= each.time_ns < until_ns
+        ]
+
+    def sendings(self, operation: Operation) -> list[tuple[int, list[str]]]:
+        """When, by the history's clock, the client sent in an operation, and to which nodes each time."""
+        sent = self.outcome.sendings[operation.client]
+        times = [time_ns + MONOTONIC_START_NS for time_ns in sent.times_ns]
+        return [
+            (time_ns, targets)
+            for time_ns, targets in zip(times, sent.targets, strict=True)
+            if operation.called_ns <= time_ns <= operation.ended_ns
+        ]
+
+    def wrote_at(self, operation: Operation, key: str) -> dict[str, str]:
+        """On which nodes an operation wrote this key, and which value."""
+        found: dict[str, str] = {}
+        for request in self.during(operation):
+            if key in request.wrote():
+                found[request.node] = request.wrote()[key]
+        return found
+
+    def keys_there(self, time_ns: int) -> tuple[str, ...]:
+        """The keys on the nodes at a time, each with its nodes, its time left, and who gave it its value."""
+        nodes: dict[tuple[str, str], list[str]] = {}
+        left_ms: dict[tuple[str, str], int | None] = {}
+        for node in self.outcome.trial.node_names:
+            for key, (value, left) in self.state_at(node, time_ns).items():
+                nodes.setdefault((key, value), []).append(node)
+                left_ms.setdefault((key, value), left)
+        if not nodes:
+            return (f"no key of text or hash lay on a node at {self.at(time_ns)}",)
+        lines = []
+        for (key, value), there in nodes.items():
+            left = left_ms[key, value]
+            expires = "no expiry" if left is None else f"{left} ms left"
+            by = f", {self._set_by(there[0], key, value, time_ns)}"
+            shown = value if len(value) <= VALUE_MAX else f"{value[:VALUE_MAX]}…"
+            where = f"at {self.at(time_ns)} the key {key!r} lay on {listed(there)}"
+            lines.append(f"{where} with {shown!r} and {expires}{by}")
+        more = len(lines) - KEYS_MAX
+        return tuple(lines[:KEYS_MAX] + ([f"and {more} more keys"] if more > 0 else []))
+
+    def _set_by(self, node: str, key: str, value: str, time_ns: int) -> str:
+        """Who gave a key of a node its value, by what, and when."""
+        for entry in reversed(self.of_node(node)):
+            if entry.time_ns <= time_ns and any(
+                (name, new) == (key, value) for name, _, new in entry.changes()
+            ):
+                operation = self.operation_of(entry)
+                f = operation.f if operation is not None else "connection"
+                return f"set at {self.at(entry.time_ns)} by {entry.client.capitalize()}'s {f} ({entry.name})"
+        return "which was there before"

@@ -31,7 +31,6 @@ from lab.examine.evidence import Evidence
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.ledger.breaches import RESIDUE
-from lab.examine.left_behind import keys_there
 from lab.examine.naming import Cause, causes_of
 from lab.examine.reentrant import takes_again
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
@@ -462,28 +461,24 @@ class Examination:
         """
         left, to_the_end, left_s = SHRINK_MAX, True, self._left_s()
         until_s = max(left_s / 2, left_s - self._shrinks_for_s)
-        known: dict[bytes, bool] = {}
 
         def still(changed: Trial) -> bool:
             nonlocal left, to_the_end
-            key = changed.key()
-            if key not in known:
-                if not labels(changed) <= labels(trial):
-                    return False
-                if trial.reentrant and takes_again(changed) and not takes_again(trial):
-                    return False
-                if any(ttl_ns % self.ttl_step_ns for ttl_ns in changed.leases_ns):
-                    return False
-                if not to_the_end or left <= 0 or self._left_s() <= until_s:
-                    to_the_end = False
-                    return False
-                left -= 1
-                known[key] = (
-                    self._violates(changed, violation.finding)
-                    and (not keeps or [each.kind for each in self._causes(changed, violation)[:1]] == [keeps])
-                    and (not steady or self._is_steady(changed, violation))
-                )
-            return known[key]
+            if not labels(changed) <= labels(trial):
+                return False
+            if trial.reentrant and takes_again(changed) and not takes_again(trial):
+                return False
+            if any(ttl_ns % self.ttl_step_ns for ttl_ns in changed.leases_ns):
+                return False
+            if not to_the_end or left <= 0 or self._left_s() <= until_s:
+                to_the_end = False
+                return False
+            left -= 1
+            return (
+                self._violates(changed, violation.finding)
+                and (not keeps or [each.kind for each in self._causes(changed, violation)[:1]] == [keeps])
+                and (not steady or self._is_steady(changed, violation))
+            )
 
         smallest = minimise(trial, still)
         return smallest, to_the_end
@@ -601,7 +596,7 @@ class Examination:
         """Which keys lie on the nodes when a finding without a cause shows."""
         outcome = run_trial(trial, watch=True)
         at = max(violation.witnesses, default=len(outcome.events) - 1)
-        return keys_there(Evidence(outcome), outcome.events[at]["time_ns"])
+        return Evidence(outcome).keys_there(outcome.events[at]["time_ns"])
 
     def _confirm(
         self, trial: Trial, finding: str, least: int = 0, enough: int = VARIANTS

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lab.errors import UnknownOutcome
 from lab.examine.evidence import NEVER, TOKEN_MIN, Evidence, Operation, watched
 from lab.examine.judge import Violation, labels
 from lab.faults.down import DownFault
@@ -26,9 +25,7 @@ def keys_that_stay(outcome: Outcome) -> Iterator[Violation]:
     """Refusals for longer than a free lock may be refused, and whose keys are the reason."""
     if not _is_refused_for_long(outcome):
         return
-    try:
-        evidence = Evidence(watched(outcome))
-    except UnknownOutcome:
+    if (evidence := watched(outcome)) is None:
         return
     for release, refused, nodes in left_at_release(evidence):
         waited_s = (refused.called_ns - release.ended_ns) / 1e9

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from checker.words import listed
-from lab.errors import UnknownOutcome
 from lab.examine.evidence import NEVER, Evidence, Operation, watched
 from lab.examine.judge import RELEASE, Violation, labels, violations
 from lab.examine.keys_that_stay import LEAK, keys_that_stay, released_in_vain
@@ -64,9 +63,7 @@ def _over_at_return(outcome: Outcome) -> Iterator[Violation]:
     longest_ns = outcome.trial.longest_ttl_ns
     if not any(took_ns > longest_ns for _, took_ns in _successes(outcome)):
         return
-    try:
-        evidence = Evidence(watched(outcome))
-    except UnknownOutcome:
+    if (evidence := watched(outcome)) is None:
         return
     for each in late_successes(evidence):
         nodes = evidence.holding(each.client, each.ended_ns)
@@ -147,9 +144,7 @@ def _released_in_vain(outcome: Outcome) -> Iterator[Violation]:
     """
     if every_fault(outcome.trial) or not _may_be_in_vain(outcome):
         return
-    try:
-        evidence = Evidence(watched(outcome))
-    except UnknownOutcome:
+    if (evidence := watched(outcome)) is None:
         return
     for release, nodes, look_ns in released_in_vain(evidence):
         says = "was refused" if release.how == "fail" else "returned"
@@ -222,9 +217,7 @@ def _said_to_be_held(outcome: Outcome) -> Iterator[Violation]:
         return
     if not _may_be_said_late(outcome):
         return
-    try:
-        evidence = Evidence(watched(outcome))
-    except UnknownOutcome:
+    if (evidence := watched(outcome)) is None:
         return
     for each in evidence.operations:
         grant = None if each.grant_id is None else evidence.grant_of(each.grant_id)
@@ -294,9 +287,7 @@ def _fence_of_who_was_overtaken(outcome: Outcome) -> Iterator[Violation]:
     """
     if not _went_back(outcome):
         return
-    try:
-        evidence = Evidence(watched(outcome))
-    except UnknownOutcome:
+    if (evidence := watched(outcome)) is None:
         return
     for earlier, later in overtaken_grants(evidence):
         fences = earlier.event["fence"], later.event["fence"]

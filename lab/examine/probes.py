@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
-from lab.examine.evidence import NEVER, Operation
+from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.kinds import Kind
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
-from lab.examine.seen import Seen
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
@@ -33,7 +32,6 @@ EXTENSIONS: Final = 15
 """How often one lease is extended to see whether there is a limit."""
 LONG_TTL_NS: Final = 60_000 * MS_NS
 NOT_SHOWN: Final = "not shown"
-TOKEN_PER = Literal["try", "acquire", "client", "nothing"]
 
 
 @dataclass
@@ -44,18 +42,10 @@ class Profile:
 
     - ``nodes_used``: every node that it sent something to, also when others are silent; ``nodes_asked``: how
       many of them an acquire asks.
-    - ``quorum``: how many of ``nodes_used`` must be reached; ``quorum_of``: by the number of nodes.
-    - ``extension_quorum``: how many must be reached to extend. ``extension``: the request that does it, in
-      words.
     - ``blocking``: an acquire waits while another client holds the lock. ``tries``: how often it asks.
-    - ``token_per``: what gets a token of its own; ``token_shared``: two clients had the same one.
-    - ``expires``: whether keys end. ``release``: the requests that do it, in words.
-    - ``believes_late``: it says that a lease is held when that is over. ``wall_clock``: it reads the wall
-      clock. ``watchdog``: it renews leases unasked.
+    - ``watchdog``: it renews leases unasked.
     - ``gives_up_ns``: after how long an acquire ends if no node answers. ``waits_ns``: by how much longer one
       takes that is granted though a node is silent.
-    - ``margin_ns``: how much longer nodes keep its keys than it claims.
-    - ``scripts``: the commands that send scripts, None if there are none.
     - ``ttl_step_ns``: leases are multiples of this.
     - ``can``: what a client can do, see ``Setting``.
     """
@@ -67,23 +57,11 @@ class Profile:
     trials: int = 0
     nodes_used: tuple[str, ...] = ()
     nodes_asked: int = 0
-    quorum: int | None = None
-    quorum_of: dict[int, int] = field(default_factory=dict)
     blocking: bool | None = None
     tries: int | None = None
     gives_up_ns: int | None = None
     waits_ns: int = 0
-    token_per: TOKEN_PER | None = None
-    token_shared: bool | None = None
-    expires: bool | None = None
-    margin_ns: int | None = None
-    believes_late: bool | None = None
-    wall_clock: bool = False
-    extension: str | None = None
-    extension_quorum: int | None = None
     watchdog: bool | None = None
-    release: str | None = None
-    scripts: str | None = None
     ttl_step_ns: int = 1
     uses: int = 0
     can: frozenset[str] = frozenset()
@@ -117,7 +95,7 @@ class Probes:
         """In how many trials a client's code read its wall clock."""
         self.failures: list[Failure] = []
         """Exceptions that a lock must not raise."""
-        self._known: dict[bytes, Seen | str] = {}
+        self._known: dict[bytes, Evidence | str] = {}
 
     def see(
         self,
@@ -128,7 +106,7 @@ class Probes:
         ttl_ns: int | None = None,
         options: Mapping[str, OptionValue] | None = None,
         longer: int = 1,
-    ) -> Seen:
+    ) -> Evidence:
         """Run a trial, ``longer`` times as long as others. Raises ``NotShown`` if it could not be run."""
         setting = dataclasses.replace(
             self.setting,
@@ -149,7 +127,7 @@ class Probes:
                 self.trials += 1
                 self.looked += bool(outcome.wall_clock)
                 self.failures += outcome.failures
-                self._known[key] = Seen(outcome)
+                self._known[key] = Evidence(outcome)
         known = self._known[key]
         if isinstance(known, str):
             raise NotShown(known)
@@ -157,7 +135,7 @@ class Probes:
 
     # The programs.
 
-    def alone(self) -> Seen:
+    def alone(self) -> Evidence:
         """Alice holds the lock for a moment, twice."""
         return self.see({ALICE: (Round(0, SHORT_NS), Round(4 * SHORT_NS, SHORT_NS))})
 
@@ -167,29 +145,29 @@ class Probes:
         self._check()
         trial = replace(self.setting.with_clients(clients, demand=False), key_name=key_name)
         try:
-            seen = Seen(run_trial(trial, watch=True))
+            seen = Evidence(run_trial(trial, watch=True))
         except UnknownOutcome as error:
             raise NotShown(error.seen) from error
         return frozenset(request.node for request in seen.during(seen.of(ALICE, "acquire")[0]))
 
-    def in_turns(self) -> Seen:
+    def in_turns(self) -> Evidence:
         """Alice, Bob and Alice again hold the lock for a moment, one after the other."""
         again = Round(4 * SHORT_NS, SHORT_NS)
         return self.see({ALICE: (Round(0, SHORT_NS), again), BOB: (Round(5 * SHORT_NS // 2, SHORT_NS),)})
 
-    def held(self, options: Mapping[str, OptionValue] | None = None) -> Seen:
+    def held(self, options: Mapping[str, OptionValue] | None = None) -> Evidence:
         """Alice holds the lock for most of its lease; Bob asks for it early."""
         ttl_ns = self.setting.ttl_ns
         clients = {ALICE: (Round(0, ttl_ns * 6 // 10),), BOB: (Round(ttl_ns // 10, SHORT_NS),)}
         return self.see(clients, options=options)
 
-    def shared(self) -> Seen:
+    def shared(self) -> Evidence:
         """The same, both as readers."""
         ttl_ns = self.setting.ttl_ns
         alice = Round(0, ttl_ns * 6 // 10, reads=True)
         return self.see({ALICE: (alice,), BOB: (Round(ttl_ns // 10, SHORT_NS, reads=True),)})
 
-    def held_by_default(self) -> Seen | None:
+    def held_by_default(self) -> Evidence | None:
         """The same with the lock's default options; None if it cannot be made, or used, without others."""
         try:
             seen = self.held(options={})
@@ -198,34 +176,34 @@ class Probes:
             return None
         return seen
 
-    def held_for_long(self) -> Seen:
+    def held_for_long(self) -> Evidence:
         """The same with a long lease."""
         clients = {ALICE: (Round(0, LONG_TTL_NS * 9 // 10),), BOB: (Round(LONG_TTL_NS // 10, SHORT_NS),)}
         return self.see(clients, ttl_ns=LONG_TTL_NS)
 
-    def cut(self, names: tuple[str, ...], nodes: int | None = None, ttl_ns: int | None = None) -> Seen:
+    def cut(self, names: tuple[str, ...], nodes: int | None = None, ttl_ns: int | None = None) -> Evidence:
         """Alice asks for the lock, and cannot reach these nodes from the start."""
         faults = (timed_fault(Cut, at_start(), ALICE, names),) if names else ()
         return self.see({ALICE: (Round(0, SHORT_NS),)}, faults, nodes=nodes, ttl_ns=ttl_ns, longer=4)
 
-    def late_release(self) -> Seen:
+    def late_release(self) -> Evidence:
         """Alice releases when her lease is over and Bob holds the lock."""
         ttl_ns = self.setting.ttl_ns
         return self.see(
             {ALICE: (Round(0, ttl_ns * 13 // 10),), BOB: (Round(ttl_ns * 105 // 100, ttl_ns * 7 // 10),)}
         )
 
-    def extended(self) -> Seen:
+    def extended(self) -> Evidence:
         """Alice extends one lease many times."""
         hold_ns = (EXTENSIONS + 1) * self.setting.ttl_ns * 3 // 10
         return self.see({ALICE: (Round(0, hold_ns, EXTENSIONS),)})
 
-    def extended_cut(self, names: tuple[str, ...]) -> Seen:
+    def extended_cut(self, names: tuple[str, ...]) -> Evidence:
         """Alice extends her lease once, and cannot reach these nodes from then on."""
         faults = (timed_fault(Cut, on(ALICE, "extend invoke"), ALICE, names),) if names else ()
         return self.see({ALICE: (Round(0, self.setting.ttl_ns * 6 // 10, 1),)}, faults, longer=4)
 
-    def extended_late(self, *, taken: bool) -> Seen:
+    def extended_late(self, *, taken: bool) -> Evidence:
         """Alice extends when her lease is over; Bob holds the lock by then, or nobody."""
         ttl_ns = self.setting.ttl_ns
         clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, ttl_ns * 24 // 10, 1),)}
@@ -233,22 +211,22 @@ class Probes:
             clients[BOB] = (Round(ttl_ns * 105 // 100, ttl_ns * 8 // 10),)
         return self.see(clients)
 
-    def idle(self) -> Seen:
+    def idle(self) -> Evidence:
         """Alice computes for two and a half leases and never extends; Bob asks long after that."""
         ttl_ns = self.setting.ttl_ns
         clients = {ALICE: (Round(0, ttl_ns * 5 // 2),), BOB: (Round(ttl_ns * 7 // 2, SHORT_NS),)}
         return self.see(clients)
 
-    def short(self, ttl_ns: int) -> Seen:
+    def short(self, ttl_ns: int) -> Evidence:
         """Alice holds the lock for a moment, with another lease."""
         return self.see({ALICE: (Round(0, SHORT_NS),)}, ttl_ns=ttl_ns)
 
-    def slow(self) -> Seen:
+    def slow(self) -> Evidence:
         """Alice takes the lock, and extends her lease, over links that are slower by `SLOW_NS` each way."""
         slower = timed_fault(Delay, at_start(), ALICE, self.setting.names, by_ns=SLOW_NS)
         return self.see({ALICE: (Round(0, 2 * SHORT_NS, 1),)}, (slower,))
 
-    def restarted(self) -> Seen:
+    def restarted(self) -> Evidence:
         """All nodes restart with their data, between two leases of Alice's; the second is extended."""
         when = at_start(10 * SHORT_NS)
         faults = tuple(
@@ -257,13 +235,13 @@ class Probes:
         use = Round(0, 5 * SHORT_NS, 1)
         return self.see({ALICE: (use, replace(use, think_ns=15 * SHORT_NS))}, faults)
 
-    def clock_jumps(self, by_ns: int, event: str, after_ns: int = 0) -> Seen:
+    def clock_jumps(self, by_ns: int, event: str, after_ns: int = 0) -> Evidence:
         """Alice's wall clock jumps."""
         fault = timed_fault(Jump, on(ALICE, event, after_ns=after_ns), ALICE, by_ns=by_ns)
         return self.see({ALICE: (Round(0, SHORT_NS),)}, (fault,))
 
 
-def first(seen: Seen, client: str, f: str) -> Operation:
+def first(seen: Evidence, client: str, f: str) -> Operation:
     """The first operation of a client of one sort. Raises ``NotShown``."""
     found = seen.of(client, f)
     if not found:
@@ -271,7 +249,7 @@ def first(seen: Seen, client: str, f: str) -> Operation:
     return found[0]
 
 
-def granted(seen: Seen, client: str = ALICE) -> Operation:
+def granted(seen: Evidence, client: str = ALICE) -> Operation:
     """The first acquire of a client, which was granted. Raises ``NotShown``."""
     acquire = first(seen, client, "acquire")
     if acquire.how != "ok":
@@ -295,7 +273,7 @@ def took_ns(operation: Operation) -> int | None:
     return None if operation.ended_ns == NEVER else operation.ended_ns - operation.called_ns
 
 
-def lock_key(seen: Seen) -> str:
+def lock_key(seen: Evidence) -> str:
     """The key that Alice's first acquire wrote: the one that holds its token, or else that will expire."""
     acquire = granted(seen)
     token = acquire.event.get("token")

@@ -13,11 +13,11 @@ from lab.errors import LabError, UnknownOutcome
 from lab.examine import about_leases as leases
 from lab.examine import about_nodes as nodes
 from lab.examine import about_releases as releases
+from lab.examine.evidence import Evidence
 from lab.examine.kinds import Kind
 from lab.examine.probes import NOT_SHOWN, NotShown, Probes, Profile, first
 from lab.examine.programs import ALICE, BOB, Setting
 from lab.examine.result import USED_AS
-from lab.examine.seen import Seen
 from lab.faults.jump import Jump
 from lab.locks import lock_class
 from lab.locks.base import BaseLock
@@ -206,7 +206,7 @@ def _kind(probes: Probes) -> Kind:
     return Kind(len(used) > 1, fenced, announces, sequential, observed, states, capacity=capacity)
 
 
-def _is_observed(node: str, probes: Probes, seen: Seen) -> bool:
+def _is_observed(node: str, probes: Probes, seen: Evidence) -> bool:
     """Whether the key of a grant never expires, and is replaced all the same when its holder is gone.
 
     Not if the node's clock decides when: a jump of that ends the lease, as that of a key that expires.
@@ -215,7 +215,7 @@ def _is_observed(node: str, probes: Probes, seen: Seen) -> bool:
     kept = [
         left_ms
         for node in seen.outcome.trial.node_names
-        for _, left_ms in seen.evidence.locks_at(node, grant.ended_ns).values()
+        for _, left_ms in seen.locks_at(node, grant.ended_ns).values()
     ]
     if not kept or any(left_ms is not None for left_ms in kept):
         return False

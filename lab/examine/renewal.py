@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lab.errors import UnknownOutcome
 from lab.examine.evidence import MS_NS, Evidence, Operation, watched
 from lab.examine.judge import RENEWAL, Violation, labels
 from lab.faults.client_crash import ClientCrash
@@ -49,9 +48,7 @@ def lapsed_renewals(outcome: Outcome) -> Iterator[Violation]:
     """The first lease of a history whose renewal has stopped. Only inside ``trials``."""
     if not may_lapse(outcome.trial) or not _are_held_long(outcome):
         return
-    try:
-        evidence = Evidence(watched(outcome))
-    except UnknownOutcome:
+    if (evidence := watched(outcome)) is None:
         return
     for lapse in lapses(evidence):
         client = lapse.granted.client

@@ -40,7 +40,7 @@ from lab.examine.directed import (
     overtaken,
     renewed_too_late,
 )
-from lab.examine.evidence import NEVER, Operation
+from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.few_tokens import few_tokens
 from lab.examine.kinds import Kind, longest_wait_ns
 from lab.examine.long_after import long_after
@@ -49,7 +49,6 @@ from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.reentrant import given_back_once
 from lab.examine.roles import in_roles
-from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.slow_replies import slow_replies
 from lab.faults.answers import Answers
@@ -421,7 +420,7 @@ def _usual(setting: Setting, profile: Profile, *, takes_over: bool) -> _Usual | 
     }
     trial = setting.with_clients(clients)
     try:
-        seen = Seen(run_trial(trial, watch=True))
+        seen = Evidence(run_trial(trial, watch=True))
     except UnknownOutcome:
         return None
     sends = {}
@@ -432,7 +431,7 @@ def _usual(setting: Setting, profile: Profile, *, takes_over: bool) -> _Usual | 
     return _Usual(trial, sends)
 
 
-def _sent(seen: Seen, operation: Operation) -> list[tuple[int, tuple[str, ...]]]:
+def _sent(seen: Evidence, operation: Operation) -> list[tuple[int, tuple[str, ...]]]:
     """Which of Alice's sendings made nodes do something for an operation, and to which nodes they went."""
     sendings = seen.outcome.sendings[ALICE]
     start = next((at for at, ns in enumerate(sendings.times_ns) if ns >= START_NS), 0)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from lab.client_protocol import Mode
+from lab.examine.evidence import ABOUT_CONNECTIONS
 from lab.examine.judge import Violation
 from lab.examine.ledger.book import (
     CALL,
@@ -42,7 +43,6 @@ from lab.examine.ledger.breaches import (
     residue_of,
 )
 from lab.examine.own_findings import all_violations
-from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel

@@ -12,7 +12,7 @@ from typing import Final
 from checker.words import listed
 from lab.drivers.messages import ONE_OBJECT
 from lab.errors import LabError
-from lab.examine.evidence import Evidence
+from lab.examine.evidence import ABOUT_CONNECTIONS, Evidence, form_of
 from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import (
     MS_NS,
@@ -66,7 +66,6 @@ from lab.examine.ledger.rules import (
     undoing,
 )
 from lab.examine.places import of_reads, of_requests, to_its_sending
-from lab.examine.seen import ABOUT_CONNECTIONS, form_of
 from lab.faults.drift import Drift
 from lab.faults.failover import Failover
 from lab.faults.promote import Promote

@@ -93,7 +93,8 @@ def test_what_cannot_be_run_is_not_shown_and_the_rest_is() -> None:
     ]  # fmt: skip
     assert profile.not_tried == [f"{about}: {why}" for about in missing]
     assert profile.facts["nodes"] == "An acquire asks 1 of 5 nodes: A."
-    assert (profile.quorum, profile.blocking, profile.watchdog) == (1, None, None)
+    assert profile.facts["quorum"] == "An acquire needs the one node that it uses, and none of the others."
+    assert (profile.blocking, profile.watchdog) == (None, None)
     assert profile.facts["errors"] == f"It raised what it must not: {why}; 5 trials ended by that."
 
 

@@ -19,6 +19,7 @@ from lab.examine.directed import (
     lost_majority,
     overtaken,
 )
+from lab.examine.evidence import Evidence
 from lab.examine.kinds import Kind
 from lab.examine.long_after import long_after
 from lab.examine.naming import causes_of
@@ -26,7 +27,6 @@ from lab.examine.own_findings import all_violations
 from lab.examine.probes import Profile
 from lab.examine.profile import learn
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
-from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.situations import (
     OPERATIONS,
@@ -305,8 +305,8 @@ def test_nobody_is_kept_from_the_nodes_where_no_majority_counts_or_there_are_too
 
 def test_late_answers_come_when_another_has_the_lock_and_she_waits_for_others() -> None:
     for late in late_answers(Setting(f"{LOCKS}.misleading:KeepsItsConnection", OPTIONS, 1), extends=True):
-        seen = Seen(run_trial(late, watch=True))
-        come_ns = seen.evidence.fault_ends()["f1"]
+        seen = Evidence(run_trial(late, watch=True))
+        come_ns = seen.fault_ends()["f1"]
         held, given_back = seen.of(BOB, "acquire")[-1], seen.of(BOB, "release")[0]
         waits = seen.of(ALICE, "acquire")[2]
         assert held.how == "ok"
