@@ -27,6 +27,7 @@ from lab.drivers.messages import ONE_OBJECT
 from lab.drivers.shapes import shape_of
 from lab.errors import LabError
 from lab.examine.boundaries import SHORT_NS, Boundary, boundaries, faults_at, node_faults_at
+from lab.examine.building import MOMENT_NS, OTHER, hurt, lasting_until, later, told, use, write
 from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
 from lab.faults.client_crash import ClientCrash
@@ -39,14 +40,14 @@ from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.scenario.anchors import NOT_SEEN
-from lab.scenario.steps import Acquire, Check, Close, Extend, Open, Read, Release, Write
+from lab.scenario.steps import Acquire, Close, Extend, Open, Read, Release, Write
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
 from lab.search.as_tracks import FAULTS, action
 from lab.search.faults import nodes_of, timed_fault
 from lab.search.plainer_tracks import fits
 from lab.search.runner import Event, Outcome, run_trial
-from lab.search.trial import KEY, Track, Trial
+from lab.search.trial import KEY, Trial
 from lab.substrates.base import Direction
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
@@ -62,9 +63,6 @@ SINGLES_MAX: Final = 2_000
 OTHER_NODES: Final = (3, 4, 6, 7)
 TRIED_OFTEN: Final = 16
 """How many courses are tried with locks that ask three times."""
-MOMENT_NS: Final = 200_000
-"""As long as a packet is on its way: after it, what was called is on the nodes."""
-OTHER: Final = "another-order"
 
 Course = dict[str, list[Timed]]
 """Alice's tracks."""
@@ -125,31 +123,25 @@ def _with_each_bob(setting: Setting, course: Course, *, reentrant: bool) -> Iter
     extends = any(isinstance(timed.step, Extend) for timed in course[ALICE])
     waits = course[ALICE][0].at is not None  # for Bob, who so begins by himself
     if not waits:
-        yield _trial(setting, course, reentrant=reentrant)
+        yield told(setting, course, demand=not reentrant, reentrant=reentrant)
     for track in bobs(setting.ttl_ns, extends=extends, first=waits):
-        trial = _trial(setting, {**course, BOB: track}, reentrant=reentrant)
+        trial = told(setting, {**course, BOB: track}, demand=not reentrant, reentrant=reentrant)
         if fits(trial):  # else he waits for what she does not do
             yield trial
-
-
-def _trial(setting: Setting, tracks: dict[str, list[Timed]], *, reentrant: bool) -> Trial:
-    told: dict[str, Track] = {name: tuple(track) for name, track in tracks.items()}
-    base = setting.with_clients({ALICE: (), BOB: ()}, demand=not reentrant)
-    return replace(base, tracks={**told, **base.tracks}, reentrant=reentrant)
 
 
 def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Course]:
     """What Alice does, the shortest first."""
     ttl_ns = setting.ttl_ns
 
-    def later(share: float) -> Trigger:
-        return Trigger.model_validate(f"{max(1, int(share * ttl_ns))}ns")
+    def wait(share: float) -> Trigger | None:
+        return after(int(share * ttl_ns))
+
+    def work(share: float) -> list[Timed]:
+        return write(int(share * ttl_ns))
 
     def take(at: Trigger | None = None, **more: Any) -> Timed:
         return action(Acquire, at, **more)
-
-    def write(share: float) -> list[Timed]:
-        return [action(Read), action(Check, later(share)), action(Write, if_checked=True)]
 
     give = action(Release)
     over, believed = (
@@ -157,40 +149,47 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
         on(ALICE, "lease believed over", after_ns=ttl_ns // 50),
     )
     yield {ALICE: [take(), action(Read)]}
-    yield {ALICE: [take(), *write(0.1), give]}
-    yield {ALICE: [take(), give, take(), *write(0.1), give]}
+    yield {ALICE: [take(), *work(0.1), give]}
+    yield {ALICE: [take(), give, take(), *work(0.1), give]}
     for share in (0.985, 0.997):  # within what clocks that drift a little leave of a lease, and beyond it
-        yield {ALICE: [take(), *write(share), give]}
-    late = [action(Read), action(Check, over), action(Write, if_checked=True)]
-    yield {ALICE: [take(), *late, give, take(), give]}
-    yield {ALICE: [take(), action(Read), action(Release, believed), take(), *write(0.1), give]}
+        yield {ALICE: [take(), *work(share), give]}
+    yield {ALICE: [take(), *write(over), give, take(), give]}
+    yield {ALICE: [take(), action(Read), action(Release, believed), take(), *work(0.1), give]}
     if setting.fences or profile.kind.announces:
         yield {ALICE: [take(), action(Read), action(Write, on(BOB, "write ok", after_ns=MOMENT_NS)), give]}
     if profile.extends:
-        yield {ALICE: [take(), action(Extend, later(0.6)), *write(0.6), give]}
-        yield {ALICE: [take(), action(Extend), *write(0.9), give]}
-        yield {ALICE: [take(), action(Extend, later(0.5)), action(Extend, later(0.5)), *write(0.7), give]}
-        yield {ALICE: [take(), action(Extend, later(0.3)), action(Extend, later(0.2))]}
-        yield {ALICE: [take(), action(Read), action(Extend, over), *write(0.01), give, take(), give]}
+        yield {ALICE: [take(), action(Extend, wait(0.6)), *work(0.6), give]}
+        yield {ALICE: [take(), action(Extend), *work(0.9), give]}
+        yield {
+            ALICE: [
+                take(),
+                action(Extend, wait(0.5)),
+                action(Extend, wait(0.5)),
+                *work(0.7),
+                give,
+            ]
+        }
+        yield {ALICE: [take(), action(Extend, wait(0.3)), action(Extend, wait(0.2))]}
+        yield {ALICE: [take(), action(Read), action(Extend, over), *work(0.01), give, take(), give]}
         if setting.extends_for_any_ttl:
-            yield {ALICE: [take(), action(Extend, later(0.1), ttl_ns=2 * ttl_ns), *write(1.2), give]}
+            yield {ALICE: [take(), action(Extend, wait(0.1), ttl_ns=2 * ttl_ns), *work(1.2), give]}
     if not reentrant:
-        yield {ALICE: [take(), give, action(Release, later(0.15), again=True), take(), give]}
+        yield {ALICE: [take(), give, action(Release, wait(0.15), again=True), take(), give]}
         # She lets her lease run out, and asks for it as often as Bob does.
-        yield {ALICE: [take(), _insists(ttl_ns, over), *write(0.1), give]}
-    other = [take(later(0.05), key=OTHER), action(Release, later(0.05), key=OTHER)]
-    yield {ALICE: [take(), *other, *write(0.1), give]}
-    late_other = [take(later(0.8), key=OTHER), action(Release, later(0.5), key=OTHER)]
-    yield {ALICE: [take(), *late_other, *write(0.1), give]}
+        yield {ALICE: [take(), _insists(ttl_ns, over), *work(0.1), give]}
+    other = [take(wait(0.05), key=OTHER), action(Release, wait(0.05), key=OTHER)]
+    yield {ALICE: [take(), *other, *work(0.1), give]}
+    late_other = [take(wait(0.8), key=OTHER), action(Release, wait(0.5), key=OTHER)]
+    yield {ALICE: [take(), *late_other, *work(0.1), give]}
     if "tasks" in setting.can and not (profile.watchdog or reentrant):
-        second = [take(on(ALICE, "granted")), action(Release, later(0.05))]
-        yield {ALICE: [take(), *write(0.2), give, take(), give], SECOND_TASK: second}
+        second = [take(on(ALICE, "granted")), action(Release, wait(0.05))]
+        yield {ALICE: [take(), *work(0.2), give, take(), give], SECOND_TASK: second}
         yield from late_tasks(setting)
     half_ns = setting.with_ttl(ttl_ns // 2).ttl_ns
-    yield {ALICE: [take(ttl_ns=half_ns), *write(0.8 * half_ns / ttl_ns), give]}
-    yield {ALICE: [take(ttl_ns=2 * ttl_ns), *write(1.5), give]}
+    yield {ALICE: [take(ttl_ns=half_ns), *work(0.8 * half_ns / ttl_ns), give]}
+    yield {ALICE: [take(ttl_ns=2 * ttl_ns), *work(1.5), give]}
     if "close" in setting.can:
-        yield {ALICE: [take(), action(Close), action(Open, later(0.1)), *write(0.1), give]}
+        yield {ALICE: [take(), action(Close), action(Open, wait(0.1)), *work(0.1), give]}
 
 
 def late_tasks(setting: Setting) -> Iterator[Course]:
@@ -200,22 +199,20 @@ def late_tasks(setting: Setting) -> Iterator[Course]:
     """
     ttl_ns, shape = setting.ttl_ns, shape_of(setting.lock)
     if shape is None or shape.style != "object" or "key" in (shape.made.roles() if shape.made else ()):
-        over, held = on(ALICE, "lease over", after_ns=ttl_ns // 3), after(ttl_ns * 3 // 10)
-        newer = [action(Acquire, over), action(Read), action(Check, held), action(Write, if_checked=True)]
+        over, held_ns = on(ALICE, "lease over", after_ns=ttl_ns // 3), ttl_ns * 3 // 10
         older = action(Release, on(SECOND_TASK, "granted", after_ns=ttl_ns // 50))
         yield {
             ALICE: [action(Acquire), action(Read), older],
-            SECOND_TASK: [*newer, action(Release)],
+            SECOND_TASK: use(action(Acquire, over), held_ns),
         }
 
 
 def two_tasks(setting: Setting) -> Iterator[Trial]:
     """The same, and Bob asks for what the second task has."""
     ttl_ns = setting.ttl_ns
-    asks, held = on(ALICE, "released", after_ns=ttl_ns // 50), after(ttl_ns * 7 // 10)
-    his = [action(Acquire, asks), action(Read), action(Check, held), action(Write, if_checked=True)]
+    his = use(action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50)), ttl_ns * 7 // 10)
     for course in late_tasks(setting):
-        yield _trial(setting, {**course, BOB: [*his, action(Release)]}, reentrant=False)
+        yield told(setting, {**course, BOB: his}, demand=True)
 
 
 def _insists(ttl_ns: int, at: Trigger) -> Timed:
@@ -228,35 +225,33 @@ def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
     Mostly her second: before the first many clients connect, and nothing is taken yet.
     """
     names, ttl_ns = setting.names, setting.ttl_ns
-    turn, second = [action(Acquire), action(Release)], on(ALICE, "acquire invoke", 2)
+    once, second = [action(Acquire), action(Release)], on(ALICE, "acquire invoke", 2)
     held = timed_fault(Hold, second, ALICE, names, direction="replies")
-    hold = held.model_copy(update={"until": on(ALICE, "acquire info")})
-    part = Trigger.model_validate(f"{ttl_ns // 10}ns")
+    hold, part_ns = lasting_until(held, on(ALICE, "acquire info")), ttl_ns // 10
     back = action(Release, if_granted=True)  # what she has, where it was over before it was cancelled
-    again = [back, action(Acquire, part), action(Read), action(Check, part), action(Write, if_checked=True)]
+    again = [back, *use(action(Acquire, after(part_ns)), part_ns)]
     for some in dict.fromkeys((len(names), len(names) // 2 + 1, 1)) if taking else ():
         executed = {"nodes": list(names[:some]), "executed": taking}
         stop = Trigger.model_validate({ALICE: "acquire invoke", "nth": 2, **executed})
-        yield {ALICE: [*turn, action(Acquire, cancel=stop), *again, action(Release)], FAULTS: [hold]}
+        yield {ALICE: [*once, action(Acquire, cancel=stop), *again], FAULTS: [hold]}
     late = on(ALICE, "acquire invoke", after_ns=ttl_ns // 10)
     yield {
         ALICE: [
             action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 20), cancel=late),
             *again,
-            action(Release),
         ]
     }
     for after_ns in (MOMENT_NS // 20, MOMENT_NS // 2, MOMENT_NS, 100 * MS_NS):
-        soon = second.model_copy(update={"after_ns": after_ns})
-        yield {ALICE: [*turn, action(Acquire, cancel=soon), *again, action(Release)]}
+        soon = later(second, after_ns)
+        yield {ALICE: [*once, action(Acquire, cancel=soon), *again]}
     for nth in (1, 2):
-        yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, nth)), *again, action(Release)]}
+        yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, nth)), *again]}
 
 
 def taking(setting: Setting) -> str:
     """The command by which the lock takes a key; nothing if it was not seen."""
     try:
-        outcome = run_trial(_trial(setting, {ALICE: [action(Acquire)]}, reentrant=True), watch=True)
+        outcome = run_trial(told(setting, {ALICE: [action(Acquire)]}, reentrant=True), watch=True)
     except LabError:  # reported by the examination, which runs it as well
         return ""
     sent = ""
@@ -269,16 +264,11 @@ def taking(setting: Setting) -> str:
 
 def bobs(ttl_ns: int, *, extends: bool, first: bool) -> Iterator[list[Timed]]:
     """What Bob does, and when he begins; ``first``: by himself."""
-
-    def turn(asks: Timed, hold_ns: int) -> list[Timed]:
-        held = Trigger.model_validate(f"{hold_ns}ns")
-        return [asks, action(Read), action(Check, held), action(Write, if_checked=True), action(Release)]
-
     if first:
-        yield turn(action(Acquire), ttl_ns // 2)
+        yield use(action(Acquire), ttl_ns // 2)
         return
-    yield turn(_insists(ttl_ns, on(ALICE, "granted", after_ns=ttl_ns // 10)), ttl_ns * 7 // 10)
-    yield turn(_insists(ttl_ns, on(ALICE, "acquire invoke", 2)), ttl_ns * 7 // 10)
+    yield use(_insists(ttl_ns, on(ALICE, "granted", after_ns=ttl_ns // 10)), ttl_ns * 7 // 10)
+    yield use(_insists(ttl_ns, on(ALICE, "acquire invoke", 2)), ttl_ns * 7 // 10)
     moments = [
         on(ALICE, "acquire invoke"),
         on(ALICE, "acquire invoke", after_ns=MOMENT_NS // 3),
@@ -290,10 +280,10 @@ def bobs(ttl_ns: int, *, extends: bool, first: bool) -> Iterator[list[Timed]]:
         on(ALICE, "granted", after_ns=ttl_ns * 105 // 100),
         *([on(ALICE, "extend ok", after_ns=MOMENT_NS)] if extends else []),
     ]
-    again = action(Acquire, Trigger.model_validate(f"{ttl_ns // 50}ns"))
+    again = action(Acquire, after(ttl_ns // 50))
     for moment in moments:
         for hold_ns in (ttl_ns // 10, ttl_ns * 7 // 10):
-            yield [*turn(action(Acquire, moment), hold_ns), *turn(again, hold_ns)]
+            yield [*use(action(Acquire, moment), hold_ns), *use(again, hold_ns)]
 
 
 def _as_seen(events: list[Event], until_ns: int = 1 << 62) -> tuple[object, ...]:
@@ -369,9 +359,9 @@ def _faults_at(boundary: Boundary, base: Trial, setting: Setting) -> Iterator[Ti
             yield fault
         for kind in (Cut, Hold):
             lost = timed_fault(kind, when, boundary.client, nodes, direction=cut.direction)
-            yield from (lost.model_copy(update={"until": end}) for end in ends)
+            yield from (lasting_until(lost, end) for end in ends)
     stops = timed_fault(Pause, when, boundary.client)
-    yield from (stops.model_copy(update={"until": end}) for end in ends)
+    yield from (lasting_until(stops, end) for end in ends)
 
 
 def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
@@ -385,7 +375,7 @@ def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
             found.append(tuple(timed_fault(Cut, when, client, lost) for client, lost in cuts))
         found.append((timed_fault(Cut, now, ALICE, names[:few]),))
         # Three majorities of which no node is in all: Alice's before her release, hers after it, and Bob's.
-        first = timed_fault(Cut, now, ALICE, names[few + 1 :]).model_copy(update={"until": released})
+        first = lasting_until(timed_fault(Cut, now, ALICE, names[few + 1 :]), released)
         then = timed_fault(Cut, released, ALICE, (*names[few : few + 1], *names[few + 2 :]))
         found.append((first, then, timed_fault(Cut, now, BOB, names[:few])))
         found.append(tuple(timed_fault(Crash, granted, nodes=(name,)) for name in names[:few]))
@@ -408,15 +398,6 @@ def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
     found.append((timed_fault(Reset, granted, ALICE, names),))
     found.append((timed_fault(ClientCrash, on(ALICE, "granted", 1, ttl_ns // 5), ALICE),))
     yield from found
-
-
-def hurt(base: Trial, *faults: Timed) -> Trial:
-    """A schedule with these faults, each in a track of its own: none waits for another."""
-    hurt = dict(base.tracks)
-    for fault in faults:
-        number = 1 + sum(name.startswith(FAULTS) for name in hurt)
-        hurt[f"{FAULTS}-{number}" if number > 1 else FAULTS] = (fault,)
-    return replace(base, tracks=hurt)
 
 
 def _in_turn(groups: dict[object, list[Trial]], random: Random) -> Iterator[Trial]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.examine.anchored import OTHER, hurt
+from lab.examine.building import OTHER, told
 from lab.examine.directed import until_its_end
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Program, Setting
 from lab.faults.crash import Crash
@@ -54,7 +54,7 @@ def fast_clocks(setting: Setting) -> Iterator[Trial]:
     majority = setting.nodes // 2 + 1
     first, last = names[:majority], names[-majority:]
     shared = tuple(name for name in first if name in last)
-    clients: dict[str, tuple[Round, ...]] = {
+    clients = {
         ALICE: (Round(0, LONG_TTL_NS * 9985 // 10_000),),
         BOB: (Round(LONG_TTL_NS * 9925 // 10_000, LONG_TTL_NS // 100),),
     }
@@ -95,7 +95,7 @@ def late_writes(setting: Setting) -> Iterator[Trial]:
     ttl_ns = setting.ttl_ns
     for before in (0, 7, 8, 9):  # fences of one and of two digits; a lease that is over is not written under
         quick = tuple(Round(0, ttl_ns * 105 // 100) for _ in range(before))
-        clients: dict[str, tuple[Round, ...]] = {
+        clients = {
             ALICE: (*quick, Round(0, ttl_ns // 5)),
             BOB: (Round(ttl_ns * (13 + 11 * before) // 10, ttl_ns // 5),),
         }
@@ -168,11 +168,10 @@ def _forgotten_scripts(setting: Setting) -> Iterator[Trial]:
         ),
         BOB: (action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50), **asks), action(Release)),
     }
-    base = setting.with_clients(dict.fromkeys(tracks, ()), demand=False)
     crashes = [
         timed_fault(Crash, on(ALICE, "granted"), nodes=(n,), lasts_ns=ttl_ns // 100) for n in setting.names
     ]
-    yield hurt(replace(base, tracks={**tracks, **base.tracks}), *crashes)
+    yield told(setting, tracks, *crashes)
 
 
 def _named(name: str) -> Program:

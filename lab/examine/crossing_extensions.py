@@ -27,7 +27,7 @@ def crossing_extensions(setting: Setting) -> Iterator[Trial]:
     some = (len(names) - 1) // 2
     if not some:
         return
-    clients: dict[str, tuple[Round, ...]] = {
+    clients = {
         ALICE: (Round(0, ttl_ns * 9 // 10, 2, "keep"),),
         BOB: (Round(ttl_ns * 14 // 10, ttl_ns // 10),),
     }

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from lab.errors import LabError
-from lab.examine.anchored import MOMENT_NS, OTHER, hurt, taking
+from lab.examine.anchored import taking
 from lab.examine.boundaries import boundaries
+from lab.examine.building import CAROL, MOMENT_NS, OTHER, hurt, lasting_until, later, told, use, write
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -26,10 +25,9 @@ from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
 from lab.search.as_tracks import action
 from lab.search.faults import timed_fault, with_fields
 from lab.search.runner import run_trial
-from lab.search.trial import CLIENTS, Trial
+from lab.search.trial import Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
-CAROL: Final = CLIENTS[2]
 UNDO_TTL_NS: Final = 10 * S_NS
 """Who is kept out by a key that stays waits for most of it: for longer than a free lock may be refused."""
 SLOWER_NS: Final = 15 * MS_NS
@@ -91,16 +89,15 @@ def _in_anothers_lease(setting: Setting, f: str, from_ns: int, *, extend_ttl_ns:
     called = on(ALICE, f"{f} invoke", 1 if f == "extend" else 2)
     arrives_ns = ttl_ns * 7 // 10 if extend_ttl_ns is None else ttl_ns // 10
     late = timed_fault(Hold, later(called, from_ns), ALICE, setting.names, direction="requests")
-    late = late.model_copy(update={"until": on(BOB, "granted", after_ns=arrives_ns)})
+    late = lasting_until(late, on(BOB, "granted", after_ns=arrives_ns))
     tracks = {
         ALICE: hers,
         BOB: [action(Acquire, later(called, ttl_ns // 50), **insists), *write(ttl_ns * 9 // 10)],
-        CAROL: [
-            action(Acquire, on(BOB, "granted", after_ns=arrives_ns + ttl_ns // 20), **insists),
-            *(*write(ttl_ns // 10), action(Release)),
-        ],
+        CAROL: use(
+            action(Acquire, on(BOB, "granted", after_ns=arrives_ns + ttl_ns // 20), **insists), ttl_ns // 10
+        ),
     }
-    return hurt(told(setting, tracks), late)
+    return told(setting, tracks, late)
 
 
 def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
@@ -119,16 +116,13 @@ def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         tracks = {
             ALICE: [*turn, action(Acquire, after(ttl_ns // 10)), late],
             BOB: [action(Acquire, later(called, left_ns + MS_NS), **insists), *write(ttl_ns * 7 // 10)],
-            CAROL: [
-                action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 10), **insists),
-                *(*write(ttl_ns // 10), action(Release)),
-            ],
+            CAROL: use(action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 10), **insists), ttl_ns // 10),
         }
         base = told(short, tracks)
         until = on(BOB, "granted", after_ns=MS_NS)
         for nth in _sendings_of(base, f, 2)[1 : 1 + COMMANDS_MAX]:
             held = timed_fault(Hold, on(ALICE, SENDS, nth), ALICE, short.names, direction="requests")
-            yield hurt(base, held.model_copy(update={"until": until}))
+            yield hurt(base, lasting_until(held, until))
 
 
 def renewed_too_late(setting: Setting) -> Iterator[Trial]:
@@ -143,10 +137,10 @@ def renewed_too_late(setting: Setting) -> Iterator[Trial]:
             *(action(Acquire), action(Read), action(Check, on(BOB, "released", after_ns=ttl_ns))),
             *(action(Write, if_checked=True), action(Release)),
         ],
-        BOB: [asks, *write(ttl_ns // 20), action(Release)],
+        BOB: use(asks, ttl_ns // 20),
     }
     cut = with_fields(timed_fault(Cut, called, ALICE, setting.names), mode="refused")
-    yield hurt(told(setting, tracks), cut.model_copy(update={"until": on(BOB, "released")}))
+    yield told(setting, tracks, lasting_until(cut, on(BOB, "released")))
 
 
 def _sendings_of(base: Trial, f: str, times: int) -> list[int]:
@@ -181,13 +175,12 @@ def beside_another_lock(setting: Setting) -> Iterator[Trial]:
     """
     ttl_ns, short_ns = setting.ttl_ns, setting.with_ttl(setting.ttl_ns // 5).ttl_ns
     insists: dict[str, Any] = {"insist_ns": 4 * ttl_ns, "pause_ns": ttl_ns // 20}
-    carol = [*write(ttl_ns // 10), action(Release)]
     yield told(
         setting,
         {
             ALICE: [action(Acquire), *write(ttl_ns * 9 // 10)],
             BOB: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 20), key=OTHER, ttl_ns=short_ns)],
-            CAROL: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), **insists), *carol],
+            CAROL: use(action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), **insists), ttl_ns // 10),
         },
     )
     turn = [action(Acquire, after(ttl_ns * 6 // 10), key=OTHER), action(Release, key=OTHER)]
@@ -196,7 +189,7 @@ def beside_another_lock(setting: Setting) -> Iterator[Trial]:
         {
             ALICE: [action(Acquire), action(Read)],
             BOB: [action(Acquire, on(ALICE, "granted"), key=OTHER), action(Release, key=OTHER), *(4 * turn)],
-            CAROL: [action(Acquire, on(ALICE, "lease over"), **insists), *carol],
+            CAROL: use(action(Acquire, on(ALICE, "lease over"), **insists), ttl_ns // 10),
         },
     )
 
@@ -204,11 +197,11 @@ def beside_another_lock(setting: Setting) -> Iterator[Trial]:
 def _slow_acquire(setting: Setting) -> Iterator[Trial]:
     """The same in an acquire, which waits for answers so long; Bob holds the lock, or has given it back."""
     ttl_ns, called = setting.ttl_ns, on(ALICE, "acquire invoke", 2)
-    hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 10)), *write(ttl_ns // 10)]
+    hers = [action(Acquire), action(Release), *use(action(Acquire, after(ttl_ns // 10)), ttl_ns // 10)]
     asks = action(Acquire, later(called, 5 * MOMENT_NS))
     slow = timed_fault(Hold, later(called, FIRST_NS), ALICE, setting.names, 0, BRIEF_NS, "requests")
     for his in ([asks, *write(ttl_ns // 2)], [asks, action(Read), action(Write), action(Release)]):
-        yield hurt(told(setting, {ALICE: [*hers, action(Release)], BOB: his}), slow)
+        yield told(setting, {ALICE: hers, BOB: his}, slow)
 
 
 def late_answers(setting: Setting, *, extends: bool) -> Iterator[Trial]:
@@ -219,16 +212,14 @@ def late_answers(setting: Setting, *, extends: bool) -> Iterator[Trial]:
     ttl_ns = setting.ttl_ns
     turn = [action(Acquire), *([action(Extend)] if extends else []), action(Release)]
     hers = [*turn, action(Acquire, after(ttl_ns // 10)), *turn[1:]]
-    hers += [action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 100)), *write(ttl_ns // 10)]
-    hers.append(action(Release))
+    hers += use(action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 100)), ttl_ns // 10)
     asks = on(ALICE, "release returns", 2, after_ns=ttl_ns // 50)
-    his = [action(Acquire, asks, insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 20), *write(ttl_ns * 8 // 10)]
-    his.append(action(Release))
+    his = use(action(Acquire, asks, insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 20), ttl_ns * 8 // 10)
     come = on(ALICE, "acquire invoke", 3, after_ns=ANSWERED_NS)
     for f in ("acquire", "extend", "release") if extends else ("acquire", "release"):
         silent = timed_fault(Hold, on(ALICE, f"{f} invoke", 2), ALICE, setting.names, direction="replies")
-        silent = silent.model_copy(update={"until": come})
-        yield hurt(told(setting, {ALICE: hers, BOB: his}), silent)
+        silent = lasting_until(silent, come)
+        yield told(setting, {ALICE: hers, BOB: his}, silent)
 
 
 def lost_votes(setting: Setting) -> Iterator[Trial]:
@@ -255,7 +246,7 @@ def lost_votes(setting: Setting) -> Iterator[Trial]:
     for hit in dict.fromkeys((names[(len(names) - 1) // 2 :], names)):
         for end in ends:
             lost = timed_fault(Cut, on(ALICE, "acquire invoke", 2), ALICE, hit, direction="replies")
-            yield hurt(told(setting, tracks), lost.model_copy(update={"until": end}))
+            yield told(setting, tracks, lasting_until(lost, end))
 
 
 def cancelled_under_way(setting: Setting) -> Iterator[Trial]:
@@ -289,8 +280,9 @@ def cancelled_undo(setting: Setting) -> Iterator[Trial]:
                 action(Release),
             ],
         }
-        yield hurt(
-            told(setting, tracks),
+        yield told(
+            setting,
+            tracks,
             timed_fault(Cut, at_start(), BOB, names[len(names) - some :]),
             timed_fault(Cut, at_start(), CAROL, names[:some]),
             timed_fault(
@@ -321,25 +313,21 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
             *(write(THINKS_NS) + write(ttl_ns * 14 // 10)),
             action(Release),
         ],
-        BOB: [
-            action(
-                Acquire,
-                later(over, THINKS_NS // 2),
-                insist_ns=2 * ttl_ns,
-                pause_ns=ttl_ns // 20,
-            ),
-            *(*write(THINKS_NS), action(Release)),
-        ],
+        BOB: use(
+            action(Acquire, later(over, THINKS_NS // 2), insist_ns=2 * ttl_ns, pause_ns=ttl_ns // 20),
+            THINKS_NS,
+        ),
     }
     away = (
         (first, at_start(), on(ALICE, "granted", after_ns=THINKS_NS // 4)),
         (second, on(ALICE, "granted", after_ns=THINKS_NS // 2), over),
     )
     full = timed_fault(FillMemory, on(ALICE, "extend invoke"), nodes=names[some:])
-    yield hurt(told(setting, tracks), full.model_copy(update={"until": over}))
+    yield told(setting, tracks, lasting_until(full, over))
     for down in (True, False):
-        yield hurt(
-            told(setting, tracks),
+        yield told(
+            setting,
+            tracks,
             *(each for nodes, at, until in away for each in _away(nodes, at, until, down=down)),
         )
 
@@ -366,7 +354,7 @@ def overtaken(setting: Setting) -> Iterator[Trial]:
             down = timed_fault(Crash, on(BOB, "acquire invoke"), nodes=names[:1])
             for event, nth in (("release invoke", 2), ("acquire invoke", 3), ("granted", 3)):
                 gets_slow = timed_fault(Delay, on(ALICE, event, nth), ALICE, slow, by_ns)
-                yield hurt(told(setting, {ALICE: hers, BOB: his}), gets_slow, down)
+                yield told(setting, {ALICE: hers, BOB: his}, gets_slow, down)
 
 
 def until_its_end(setting: Setting, *faults: Timed) -> Trial:
@@ -382,8 +370,8 @@ def until_its_end(setting: Setting, *faults: Timed) -> Trial:
         insist_ns=ttl_ns // 5,
         pause_ns=ttl_ns // 1000,
     )
-    his = [insists, *write(ttl_ns // 100), action(Release)]
-    return hurt(told(setting, {ALICE: [action(Acquire), action(Read)], BOB: his}), *faults)
+    tracks = {ALICE: [action(Acquire), action(Read)], BOB: use(insists, ttl_ns // 100)}
+    return told(setting, tracks, *faults)
 
 
 def _away(nodes: tuple[str, ...], at: Trigger, until: Trigger, *, down: bool) -> Iterator[Timed]:
@@ -393,21 +381,4 @@ def _away(nodes: tuple[str, ...], at: Trigger, until: Trigger, *, down: bool) ->
     else:
         faults = [timed_fault(Cut, at, ALICE, nodes)]
     for fault in faults:
-        yield fault.model_copy(update={"until": until})
-
-
-def later(event: Trigger, after_ns: int) -> Trigger:
-    """So long after an event."""
-    return event.model_copy(update={"after_ns": after_ns})
-
-
-def write(held_ns: int) -> list[Timed]:
-    """Compute for so long under the lease, and write if it is held still."""
-    return [action(Read), action(Check, after(held_ns)), action(Write, if_checked=True)]
-
-
-def told(setting: Setting, tracks: dict[str, list[Timed]]) -> Trial:
-    """The trial in which clients do this, and nobody asks for the lock afterwards."""
-    base = setting.with_clients(dict.fromkeys(tracks, ()), demand=False)
-    told = {name: tuple(track) for name, track in tracks.items()}
-    return replace(base, tracks={**told, **base.tracks})
+        yield lasting_until(fault, until)

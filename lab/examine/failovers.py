@@ -18,8 +18,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.errors import LabError
-from lab.examine.anchored import MOMENT_NS, SENDINGS_MAX, courses
+from lab.examine.anchored import SENDINGS_MAX, courses
 from lab.examine.boundaries import boundaries
+from lab.examine.building import MOMENT_NS, told, use
 from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
 from lab.faults.crash import Crash
@@ -27,7 +28,7 @@ from lab.faults.cut import Cut
 from lab.faults.failover import Failover
 from lab.faults.pause import Pause
 from lab.faults.promote import Promote
-from lab.scenario.steps import Acquire, Check, Read, Release, Write
+from lab.scenario.steps import Acquire
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import Trigger, after, at_start, on
 from lab.scenario.types import SENTINEL_NAMES
@@ -53,9 +54,7 @@ def failovers(setting: Setting, profile: Profile, *, reentrant: bool = False) ->
         triggers = (trigger for track in course.values() for timed in track for trigger in timed.triggers)
         if any(trigger.track == BOB for trigger in triggers):
             continue
-        base = setting.with_clients({ALICE: (), BOB: ()}, demand=not reentrant)
-        told = {name: tuple(track) for name, track in course.items()}
-        base = replace(base, tracks={**told, **base.tracks})
+        base = told(setting, course, demand=not reentrant)
         try:
             sent = [each.nth for each in boundaries(base, SENDINGS_MAX) if each.client == ALICE]
         except LabError:  # reported by the examination, which runs it as well
@@ -110,5 +109,4 @@ def _bob(setting: Setting, begun: Trigger) -> Track:
     ttl_ns = setting.ttl_ns
     within_ns = 4 * ttl_ns + (PROMOTED_WITHIN_NS if setting.sentinels else 0)
     insists = action(Acquire, begun, insist_ns=within_ns, pause_ns=ttl_ns // 6)
-    held = after(ttl_ns // 3)
-    return insists, action(Read), action(Check, held), action(Write, if_checked=True), action(Release)
+    return tuple(use(insists, ttl_ns // 3))

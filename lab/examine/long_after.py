@@ -18,7 +18,7 @@ def long_after(setting: Setting) -> Iterator[Trial]:
     """Alice, Bob and Alice again hold the lock for a moment, each of them long after the other."""
     turn_ns = setting.ttl_ns // 10
     for pause_ns in PAUSES_NS:
-        clients: dict[str, tuple[Round, ...]] = {
+        clients = {
             ALICE: (Round(0, turn_ns), Round(2 * pause_ns, turn_ns)),
             BOB: (Round(pause_ns, turn_ns),),
         }

@@ -7,9 +7,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
+from lab.examine.building import use
 from lab.examine.programs import ALICE, BOB, Setting
 from lab.run.tracks import PAUSE_NS
-from lab.scenario.steps import Acquire, Check, Read, Release, Write
+from lab.scenario.steps import Acquire, Release
 from lab.scenario.triggers import after, on
 from lab.search.as_tracks import OTHER_TRIES, action
 from lab.search.runner import run_trial
@@ -36,13 +37,13 @@ def other_names(setting: Setting) -> list[Trial]:
     trial = setting.with_clients({ALICE: (), BOB: ()})
     unusual = (name for name in UNUSUAL if _takes(setting, name))
     names = (*PLAIN, *unusual, *(f"order-{number}" for number in range(1, NUMBERED + 1)))
-    work = (action(Read), action(Check, after(ttl_ns // 2)), action(Write, if_checked=True), action(Release))
-    bob = (action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50), insist_ns=2 * ttl_ns), *work)
+    asks = action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50), insist_ns=2 * ttl_ns)
+    bob = tuple(use(asks, ttl_ns // 2))
 
     def alice(name: str) -> Track:
         part, insist_ns = after(ttl_ns // 20), (OTHER_TRIES - 1) * PAUSE_NS
         other = action(Acquire, part, key=name, insist_ns=insist_ns, if_granted=True)
-        return (action(Acquire), other, action(Release, part, key=name), *work)
+        return (action(Acquire), other, action(Release, part, key=name), *bob[1:])
 
     return [
         replace(trial, other_key=name, tracks={**trial.tracks, ALICE: alice(name), BOB: bob})

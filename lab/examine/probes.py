@@ -141,7 +141,7 @@ class Probes:
 
     def asked_for(self, key_name: str) -> frozenset[str]:
         """The nodes that an acquire of a free lock under this name sends something to."""
-        clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, SHORT_NS),)}
+        clients = {ALICE: (Round(0, SHORT_NS),)}
         self._check()
         trial = replace(self.setting.with_clients(clients, demand=False), key_name=key_name)
         try:
@@ -206,7 +206,7 @@ class Probes:
     def extended_late(self, *, taken: bool) -> Evidence:
         """Alice extends when her lease is over; Bob holds the lock by then, or nobody."""
         ttl_ns = self.setting.ttl_ns
-        clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, ttl_ns * 24 // 10, 1),)}
+        clients = {ALICE: (Round(0, ttl_ns * 24 // 10, 1),)}
         if taken:
             clients[BOB] = (Round(ttl_ns * 105 // 100, ttl_ns * 8 // 10),)
         return self.see(clients)

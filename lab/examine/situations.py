@@ -26,6 +26,7 @@ from lab.errors import UnknownOutcome
 from lab.examine.anchored import two_tasks
 from lab.examine.beyond import fast_clocks
 from lab.examine.boundaries import SHORT_NS
+from lab.examine.building import later
 from lab.examine.crossing_extensions import crossing_extensions
 from lab.examine.directed import (
     after_a_first_answer,
@@ -224,7 +225,7 @@ def away(setting: Setting, kind: Kind) -> Iterator[Trial]:
     for long in (True, False):
         of = patient(setting) if long else setting
         ttl_ns = of.ttl_ns
-        clients: dict[str, tuple[Round, ...]] = {
+        clients = {
             ALICE: (Round(ttl_ns // 50, ttl_ns // 20), Round(ttl_ns // 5, ttl_ns // 20)),
             BOB: (Round(ttl_ns // 8, ttl_ns // 20),),
         }
@@ -243,7 +244,7 @@ def clocks(setting: Setting, profile: Profile) -> Iterator[Trial]:
     past_ns = setting.ttl_ns + S_NS
     ttl_ns = setting.ttl_ns
     extends = int(profile.extends)
-    clients: dict[str, tuple[Round, ...]] = {
+    clients = {
         ALICE: (Round(0, ttl_ns * 13 // 10, extends),),
         BOB: (Round(ttl_ns * 105 // 100, ttl_ns // 2), Round(ttl_ns // 5, ttl_ns // 2)),
     }
@@ -282,7 +283,7 @@ def waited_for(setting: Setting, limit_ns: int) -> Iterator[Trial]:
     held_ns = setting.ttl_ns * 95 // 100
     if limit_ns < setting.ttl_ns * 9 // 10:
         asks = Round(setting.ttl_ns // 50, setting.ttl_ns // 100)
-        clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, held_ns),), BOB: (asks,)}
+        clients = {ALICE: (Round(0, held_ns),), BOB: (asks,)}
         yield setting.with_clients(clients, demand=False)
 
 
@@ -292,11 +293,11 @@ def outlived(setting: Setting) -> Iterator[Trial]:
     Or for less than half of a lease they answer with an error: she misses a renewal, and not the next one.
     """
     ttl_ns, names = setting.ttl_ns, setting.names
-    clients: dict[str, tuple[Round, ...]] = {
+    clients = {
         ALICE: (Round(0, 3 * ttl_ns),),
         BOB: (Round(ttl_ns // 2, ttl_ns // 5), Round(ttl_ns, ttl_ns // 5)),
     }
-    brief: dict[str, tuple[Round, ...]] = {
+    brief = {
         ALICE: (Round(0, ttl_ns // 10),),
         BOB: (Round(ttl_ns // 2, ttl_ns // 10),),
     }
@@ -321,7 +322,7 @@ def released_late(setting: Setting) -> Iterator[Trial]:
     ttl_ns = setting.ttl_ns
     late_ns = ttl_ns * 3 // 10
     turn = Round(0, ttl_ns // 50)
-    clients: dict[str, tuple[Round, ...]] = {
+    clients = {
         ALICE: (turn, turn, Round(0, ttl_ns * 8 // 10)),
         BOB: (Round(late_ns + ttl_ns // 10, ttl_ns // 10),),
     }
@@ -378,7 +379,7 @@ def held_up(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
             yield replace(usual.trial, faults=(held,))
         if nodes == setting.names:
             yield replace(usual.trial, faults=(timed_fault(Pause, last, ALICE, lasts_ns=past_ns),))
-            before = last.model_copy(update={"after_ns": 0})
+            before = later(last, 0)
             yield replace(usual.trial, faults=(timed_fault(Pause, before, ALICE, lasts_ns=past_ns),))
 
 
@@ -414,7 +415,7 @@ def _usual(setting: Setting, profile: Profile, *, takes_over: bool) -> _Usual | 
         if takes_over
         else (Round(ttl_ns * 2 // 10, short),)
     )
-    clients: dict[str, tuple[Round, ...]] = {
+    clients = {
         ALICE: (Round(0, short, extends), mine),
         BOB: (Round(ttl_ns // 20, short), *theirs),
     }

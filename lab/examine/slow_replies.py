@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lab.examine.anchored import hurt
-from lab.examine.directed import told, write
+from lab.examine.building import later, told, write
 from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.cut import Cut
@@ -41,7 +40,7 @@ def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
     ttl_ns = wait_ns * (setting.nodes + 2) // 2 // MS_NS * MS_NS  # a majority is asked before it is over
     turn = _turn(after(ttl_ns), ttl_ns // 5)
     hers = [*_turn(after(ttl_ns), ttl_ns // 5, extends=profile.extends), *turn]
-    his = _turn(_later(ttl_ns * 3 // 2), ttl_ns // 2)
+    his = _turn(later(SECOND, ttl_ns * 3 // 2), ttl_ns // 2)
     for call in (on(ALICE, "extend invoke"), SECOND) if profile.extends else (SECOND,):
         slow = timed_fault(Delay, call, ALICE, setting.names, wait_ns * 9 // 10, direction="replies")
         yield _after_a_turn(setting.with_ttl(ttl_ns), hers, his, slow)
@@ -72,7 +71,7 @@ def _first_is_slow(setting: Setting, wait_ns: int) -> Iterator[Trial]:
     late_ns = wait_ns * 9 // 10
     granted_ns = late_ns + wait_ns * len(silent)
     hers = _turn(after(ttl_ns), ttl_ns + wait_ns // 2 - granted_ns)
-    his = _turn(_later(ttl_ns + wait_ns * 3 // 20), wait_ns // 10)
+    his = _turn(later(SECOND, ttl_ns + wait_ns * 3 // 20), wait_ns // 10)
     for slow, lost in ((names[:1], silent), (names[-1:], names[: len(silent)])):
         delay = timed_fault(Delay, SECOND, ALICE, slow, late_ns, direction="replies")
         cut = timed_fault(Cut, SECOND, ALICE, lost)
@@ -83,12 +82,8 @@ def _half_is_over(setting: Setting, wait_ns: int) -> Trial:
     """Alice learns late that she has the lock, and works for most of a lease; Bob asks when that is over."""
     ttl_ns = wait_ns * 2 // MS_NS * MS_NS
     slow = timed_fault(Delay, SECOND, ALICE, setting.names, wait_ns * 9 // 10, direction="replies")
-    hers, his = _turn(after(ttl_ns), ttl_ns * 8 // 10), _turn(_later(ttl_ns * 21 // 20), ttl_ns // 2)
+    hers, his = _turn(after(ttl_ns), ttl_ns * 8 // 10), _turn(later(SECOND, ttl_ns * 21 // 20), ttl_ns // 2)
     return _after_a_turn(setting.with_ttl(ttl_ns), hers, his, slow)
-
-
-def _later(after_ns: int) -> Trigger:
-    return SECOND.model_copy(update={"after_ns": after_ns})
 
 
 def _turn(at: Trigger | None, hold_ns: int, *, extends: bool = False) -> list[Timed]:
@@ -98,5 +93,4 @@ def _turn(at: Trigger | None, hold_ns: int, *, extends: bool = False) -> list[Ti
 
 
 def _after_a_turn(setting: Setting, hers: list[Timed], his: list[Timed], *faults: Timed) -> Trial:
-    tracks = {ALICE: [action(Acquire), action(Release), *hers], BOB: his}
-    return hurt(told(setting, tracks), *faults)
+    return told(setting, {ALICE: [action(Acquire), action(Release), *hers], BOB: his}, *faults)
