@@ -17,7 +17,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from typing import Final
@@ -25,21 +25,21 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
-from lab.examine.catalogue import UNKNOWN
-from lab.examine.doubt import NO_CAUSE, NOT_OWED, OFTEN, RARE, SURE, VARIANTS, why_uncertain
-from lab.examine.evidence import Evidence
-from lab.examine.judge import ERROR, Violation, labels
+from lab.examine.defects import NO_CAUSE, NOT_OWED, OFTEN, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.ledger.breaches import RESIDUE
-from lab.examine.naming import Cause, causes_of
+from lab.examine.ledger.naming import UNKNOWN, Cause, causes_of
 from lab.examine.reentrant import takes_again
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
-from lab.examine.situations import SITUATIONS
-from lab.examine.tried import Progress, Tried, tried
+from lab.examine.schedules.situations import SITUATIONS
+from lab.examine.violations.evidence import Evidence
+from lab.examine.violations.judge import ERROR, Violation, labels
+from lab.examine.violations.own_findings import all_violations
+from lab.search import loop
 from lab.search.faults import every_fault, fault_of
 from lab.search.loop import AHEAD, Budget, Loop, OutOfTime, variants
 from lab.search.minimise import minimise
-from lab.search.runner import run_trial
+from lab.search.runner import Outcome, run_trial
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Job, Workers
 
@@ -60,6 +60,61 @@ LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
 BEYOND_MAX: Final = 12
 """After so many schedules beyond an assumption in which the reference fails as well, it is asked no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a trial: all that is wrong in it by the finding's name, and which states faults hit.
+
+    ``branches`` are the steps of the lock's code that were taken, ``grants`` how often a client was granted
+    the lock, ``steps`` how much happened: what takes time in a trial.
+    """
+
+    violations: dict[str, Violation]
+    covered: frozenset[tuple[str, str]]
+    branches: frozenset[int]
+    grants: int
+    steps: int
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Tried:
+        """What an examination keeps of an outcome; only inside ``trials``."""
+        grants = sum((event["f"], event["type"]) == ("acquire", "ok") for event in outcome.events)
+        return cls(all_violations(outcome), outcome.covered, outcome.branches, grants, outcome.steps)
+
+
+def tried(trial: Trial) -> Tried:
+    """Run a trial, and look at it. Raises what ``run_trial`` does."""
+    return Tried.of(run_trial(trial))
+
+
+@dataclass
+class Progress(loop.Progress):
+    """How far an examination is."""
+
+    found: list[Defect] = field(default_factory=list)
+    """The defects so far; the one at a place keeps its cause."""
+    settled: int = 0
+    """How many findings were made as small as there was time for, and decided by that."""
+    branches: set[int] = field(default_factory=set)
+    """The steps of the lock's code that were taken."""
+    grants: int = 0
+    """How often a client was granted the lock."""
+
+    def note(self, answer: Tried) -> None:
+        """Count a trial that was run."""
+        super().note(answer)
+        self.branches |= answer.branches
+
+    @property
+    def reached(self) -> int:
+        """How much was reached that no schedule had reached before: states, and branches."""
+        return len(self.covered) + len(self.branches)
+
+    @property
+    def defects(self) -> int:
+        """How many there are so far."""
+        return len(self.found)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ from typing import Final
 from checker.words import listed
 from lab.drivers.messages import ONE_OBJECT
 from lab.errors import LabError
-from lab.examine.evidence import ABOUT_CONNECTIONS, Evidence, form_of
 from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import (
     MS_NS,
@@ -41,6 +40,7 @@ from lab.examine.ledger.breaches import (
     is_rival,
 )
 from lab.examine.ledger.keeping import Kept
+from lab.examine.ledger.places import of_reads, of_requests, to_its_sending
 from lab.examine.ledger.rules import (
     AFTER_ITS_END,
     DID_SOMETHING,
@@ -65,7 +65,7 @@ from lab.examine.ledger.rules import (
     refusing,
     undoing,
 )
-from lab.examine.places import of_reads, of_requests, to_its_sending
+from lab.examine.violations.evidence import ABOUT_CONNECTIONS, Evidence, form_of
 from lab.faults.drift import Drift
 from lab.faults.failover import Failover
 from lab.faults.promote import Promote
