@@ -90,11 +90,11 @@ class _Usual:
     trial: Trial
     sends: dict[str, list[tuple[int, tuple[str, ...]]]]
 
-    def when(self, f: str, nodes: tuple[str, ...], after_ns: int = 0) -> Trigger | None:
+    def when(self, f: str, nodes: tuple[str, ...]) -> Trigger | None:
         """The moment in which an operation sends to some of these nodes for the first time."""
         found = (nth for nth, targets in self.sends.get(f, ()) if set(targets) & set(nodes))
         nth = next(found, None)
-        return None if nth is None else on(ALICE, "sends", nth, after_ns)
+        return None if nth is None else on(ALICE, "sends", nth)
 
     def last(self, f: str) -> Trigger | None:
         """Just after the last sending of an operation."""
