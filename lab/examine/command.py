@@ -25,8 +25,9 @@ from lab.errors import LabError, NotModelled, UnknownOutcome
 from lab.examine.defects import arranged
 from lab.examine.examination import Examination, Progress, tried
 from lab.examine.kinds import Kind
-from lab.examine.profile.learn import Profile, learn
-from lab.examine.programs import PROGRAMS, Program, Setting
+from lab.examine.profile.learn import learn
+from lab.examine.profile.probes import Profile
+from lab.examine.programs import PROGRAMS, S_NS, Program, Setting
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Lines, LockExecuted, Part
 from lab.examine.schedules.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, again, drawn, parts
@@ -46,7 +47,6 @@ from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Workers
 
-S_NS: Final = 1_000_000_000
 KEEPS: Final = 1 / 6
 """The share of the budget in which defects are written as scenarios, and replayed."""
 REAL: Final = 1 / 4

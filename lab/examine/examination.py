@@ -198,9 +198,7 @@ class Examination:
 
     def try_all(self, part: Part, trials: Iterable[Trial]) -> None:
         """Run these trials. Raises ``OutOfTime``."""
-        self.parts.append(part)
-        for _ in self.try_each((part, trial) for trial in trials):
-            pass
+        self.try_in_turn([(part, trials)])
 
     def try_directed(self, part: Part, trials: list[Trial]) -> None:
         """Run all of these first, and look into what they show afterwards. Raises ``OutOfTime``."""

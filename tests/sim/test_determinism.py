@@ -88,7 +88,7 @@ from random import Random
 from lab.examine.schedules.anchored import anchored
 from lab.examine.kinds import Kind
 from lab.examine.schedules.plan import drawn, singles
-from lab.examine.profile.learn import Profile
+from lab.examine.profile.probes import Profile
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.schedules.situations import situations
 from lab.search.runner import trials

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
-from lab.examine.violations.evidence import Evidence, Operation
+from lab.examine.violations.evidence import MS_NS, Evidence, Operation
 from lab.examine.violations.own_findings import late_successes
 from lab.search.runner import run_trial
 from lab.search.suspicion import named
@@ -22,7 +22,6 @@ from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 SHOWN_BY: Final = ("lost-update", "continuity-loss")
 """What comes of a late success, as the checker calls it."""
-MS_NS: Final = 1_000_000
 EARLIER_NS: Final = tuple(ms * MS_NS for ms in (1000, 500, 200, 100, 50, 20))
 """How long before the success the other client may ask: the longest for which the key was gone."""
 LATER_NS: Final = tuple(ms * MS_NS for ms in (500, 100, 20))

@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.examine.profile.about_nodes import taken_by, tries_of
-from lab.examine.profile.probes import EXTENSIONS, NotShown, Probes, Profile, ending, first, granted, lock_key
+from lab.examine.profile.probes import (
+    EXTENSIONS,
+    NOT_SHOWN,
+    Ask,
+    NotShown,
+    Probes,
+    Profile,
+    ending,
+    first,
+    granted,
+    lock_key,
+)
 from lab.examine.programs import ALICE, BOB, MS_NS
 from lab.examine.violations.evidence import Evidence, Operation, Request, milliseconds
 
@@ -202,11 +213,20 @@ def extension(probes: Probes, profile: Profile) -> str:
     return f"{sentence}, and keys are kept for {ms} ms from then on on {_on(set(left), profile)}."
 
 
+def where_extended(ask: Ask) -> Ask:
+    """The question, where a lease can be extended. Raises ``NotShown`` where that was not shown."""
+
+    def asked(probes: Probes, profile: Profile) -> str:
+        if profile.facts.get("extension", NOT_SHOWN).startswith(NOT_SHOWN):
+            raise NotShown("whether a lease can be extended was not shown")
+        return ask(probes, profile) if profile.extends else "None: a lease cannot be extended."
+
+    return asked
+
+
+@where_extended
 def extended_validity(probes: Probes, profile: Profile) -> str:
     """How long an extended lease is said to be valid, and from when on that is counted."""
-    profile.must_extend()
-    if not profile.extends:
-        return "None: a lease cannot be extended."
     ttl_ns = probes.setting.ttl_ns
     claimed_ns = _claimed_ns(first(probes.extended(), ALICE, "extend"))
     sentence = f"An extended lease ends for its client {milliseconds(claimed_ns)} after the call"
@@ -236,11 +256,9 @@ def _on(names: set[str], profile: Profile) -> str:
     return f"{len(names)} of {len(profile.nodes_used)} nodes"
 
 
+@where_extended
 def extension_limit(probes: Probes, profile: Profile) -> str:
     """How often one lease can be extended."""
-    profile.must_extend()
-    if not profile.extends:
-        return "None: a lease cannot be extended."
     made = probes.extended().of(ALICE, "extend")
     good = next((at for at, each in enumerate(made) if each.how != "ok"), len(made))
     if good == len(made):
@@ -248,11 +266,9 @@ def extension_limit(probes: Probes, profile: Profile) -> str:
     return f"A lease was extended {good} of {EXTENSIONS} times; the next extension {ending(made[good])}."
 
 
+@where_extended
 def extension_quorum(probes: Probes, profile: Profile) -> str:
     """How many nodes an extension needs, and how often it asks nodes that do not answer."""
-    profile.must_extend()
-    if not profile.extends:
-        return "None: a lease cannot be extended."
     used = profile.must_use_nodes()
     cuts = [probes.extended_cut(used[len(used) - count :]) for count in range(len(used) + 1)]
     made = [(first(seen, ALICE, "extend"), seen) for seen in cuts]
@@ -270,11 +286,9 @@ def extension_quorum(probes: Probes, profile: Profile) -> str:
     return f"{sentence}; if none answers, it {sends} and {ending(last)}."
 
 
+@where_extended
 def late_extension(probes: Probes, profile: Profile) -> str:
     """What an extension does when the lease is over: to the next holder's key, and to a key that is gone."""
-    profile.must_extend()
-    if not profile.extends:
-        return "None: a lease cannot be extended."
     seen = probes.extended_late(taken=True)
     granted(seen, BOB)
     late = first(seen, ALICE, "extend")

@@ -14,7 +14,7 @@ from lab.examine.kinds import Kind
 from lab.examine.profile import about_leases as leases
 from lab.examine.profile import about_nodes as nodes
 from lab.examine.profile import about_releases as releases
-from lab.examine.profile.probes import NOT_SHOWN, NotShown, Probes, Profile, first
+from lab.examine.profile.probes import NOT_SHOWN, Ask, NotShown, Probes, Profile, first
 from lab.examine.programs import ALICE, BOB, Setting
 from lab.examine.result import USED_AS
 from lab.examine.violations.evidence import Evidence
@@ -25,9 +25,6 @@ from lab.scenario.triggers import on
 from lab.search.faults import timed_fault
 from lab.search.trial import KEY, Round
 
-__all__ = ["Profile", "learn"]
-
-Ask = Callable[[Probes, Profile], str]
 FACTS: Final[tuple[tuple[str, Ask], ...]] = (
     ("nodes", nodes.nodes),
     ("equal addresses", nodes.equal_addresses),

@@ -66,11 +66,6 @@ class Profile:
     uses: int = 0
     can: frozenset[str] = frozenset()
 
-    def must_extend(self) -> None:
-        """Raises ``NotShown`` if it was not shown whether a lease can be extended."""
-        if self.facts.get("extension", NOT_SHOWN).startswith(NOT_SHOWN):
-            raise NotShown("whether a lease can be extended was not shown")
-
     def must_use_nodes(self) -> tuple[str, ...]:
         """The nodes that the lock uses. Raises ``NotShown`` if it was not seen to use one."""
         if not self.nodes_used:
@@ -239,6 +234,10 @@ class Probes:
         """Alice's wall clock jumps."""
         fault = timed_fault(Jump, on(ALICE, event, after_ns=after_ns), ALICE, by_ns=by_ns)
         return self.see({ALICE: (Round(0, SHORT_NS),)}, (fault,))
+
+
+Ask = Callable[[Probes, Profile], str]
+"""A question about a lock: what its probes show of it, in a sentence."""
 
 
 def first(seen: Evidence, client: str, f: str) -> Operation:

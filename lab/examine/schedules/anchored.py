@@ -29,7 +29,7 @@ from lab.errors import LabError
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
 from lab.examine.schedules.boundaries import SHORT_NS, Boundary, boundaries, faults_at, node_faults_at
-from lab.examine.schedules.building import MOMENT_NS, OTHER, hurt, lasting_until, later, told, use, write
+from lab.examine.schedules.building import MOMENT_NS, hurt, lasting_until, later, told, use, write
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -47,7 +47,7 @@ from lab.search.as_tracks import FAULTS, action
 from lab.search.faults import nodes_of, timed_fault
 from lab.search.plainer_tracks import fits
 from lab.search.runner import Event, Outcome, run_trial
-from lab.search.trial import KEY, Trial
+from lab.search.trial import KEY, OTHER_KEY, Trial
 from lab.substrates.base import Direction
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
@@ -177,9 +177,9 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
         yield {ALICE: [take(), give, action(Release, wait(0.15), again=True), take(), give]}
         # She lets her lease run out, and asks for it as often as Bob does.
         yield {ALICE: [take(), _insists(ttl_ns, over), *work(0.1), give]}
-    other = [take(wait(0.05), key=OTHER), action(Release, wait(0.05), key=OTHER)]
+    other = [take(wait(0.05), key=OTHER_KEY), action(Release, wait(0.05), key=OTHER_KEY)]
     yield {ALICE: [take(), *other, *work(0.1), give]}
-    late_other = [take(wait(0.8), key=OTHER), action(Release, wait(0.5), key=OTHER)]
+    late_other = [take(wait(0.8), key=OTHER_KEY), action(Release, wait(0.5), key=OTHER_KEY)]
     yield {ALICE: [take(), *late_other, *work(0.1), give]}
     if "tasks" in setting.can and not (profile.watchdog or reentrant):
         second = [take(on(ALICE, "granted")), action(Release, wait(0.05))]

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Program, Setting
-from lab.examine.schedules.building import OTHER, told
+from lab.examine.schedules.building import told
 from lab.examine.schedules.directed import until_its_end
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -24,7 +24,7 @@ from lab.scenario.steps import Acquire, Read, Release
 from lab.scenario.triggers import after, at_start, on
 from lab.search.as_tracks import action
 from lab.search.faults import timed_fault
-from lab.search.trial import Round, Trial
+from lab.search.trial import OTHER_KEY, Round, Trial
 
 LONG_TTL_NS: Final = 30 * S_NS
 """Long enough for a clock that runs 0.8 % too fast to be off by a quarter of a second."""
@@ -163,8 +163,8 @@ def _forgotten_scripts(setting: Setting) -> Iterator[Trial]:
     asks = {"insist_ns": 3 * ttl_ns, "pause_ns": ttl_ns // 20}
     tracks = {
         ALICE: (
-            *(action(Acquire), action(Acquire, after(ttl_ns // 20), key=OTHER)),
-            *(action(Release, key=OTHER), action(Read), action(Release)),
+            *(action(Acquire), action(Acquire, after(ttl_ns // 20), key=OTHER_KEY)),
+            *(action(Release, key=OTHER_KEY), action(Read), action(Release)),
         ),
         BOB: (action(Acquire, on(ALICE, "released", after_ns=ttl_ns // 50), **asks), action(Release)),
     }

@@ -21,8 +21,6 @@ from lab.search.trial import CLIENTS, Trial
 CAROL: Final = CLIENTS[2]
 MOMENT_NS: Final = 200_000
 """As long as a packet is on its way: after it, what was called is on the nodes."""
-OTHER: Final = "another-order"
-"""The key of another lock."""
 
 
 def told(

@@ -16,7 +16,6 @@ from lab.examine.schedules.boundaries import boundaries
 from lab.examine.schedules.building import (
     CAROL,
     MOMENT_NS,
-    OTHER,
     hurt,
     lasting_until,
     later,
@@ -35,7 +34,7 @@ from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
 from lab.search.as_tracks import action
 from lab.search.faults import timed_fault, with_fields
 from lab.search.runner import run_trial
-from lab.search.trial import Trial
+from lab.search.trial import OTHER_KEY, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 UNDO_TTL_NS: Final = 10 * S_NS
@@ -189,16 +188,22 @@ def beside_another_lock(setting: Setting) -> Iterator[Trial]:
         setting,
         {
             ALICE: [action(Acquire), *write(ttl_ns * 9 // 10)],
-            BOB: [action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 20), key=OTHER, ttl_ns=short_ns)],
+            BOB: [
+                action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 20), key=OTHER_KEY, ttl_ns=short_ns)
+            ],
             CAROL: use(action(Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), **insists), ttl_ns // 10),
         },
     )
-    turn = [action(Acquire, after(ttl_ns * 6 // 10), key=OTHER), action(Release, key=OTHER)]
+    turn = [action(Acquire, after(ttl_ns * 6 // 10), key=OTHER_KEY), action(Release, key=OTHER_KEY)]
     yield told(
         setting,
         {
             ALICE: [action(Acquire), action(Read)],
-            BOB: [action(Acquire, on(ALICE, "granted"), key=OTHER), action(Release, key=OTHER), *(4 * turn)],
+            BOB: [
+                action(Acquire, on(ALICE, "granted"), key=OTHER_KEY),
+                action(Release, key=OTHER_KEY),
+                *(4 * turn),
+            ],
             CAROL: use(action(Acquire, on(ALICE, "lease over"), **insists), ttl_ns // 10),
         },
     )

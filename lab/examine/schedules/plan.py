@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.examine.profile.probes import Profile
-from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting
+from lab.examine.programs import MS_NS, S_NS, TTL_NS, Program, Setting
 from lab.examine.reentrant import given_back_once, taken_again
 from lab.examine.result import Part
 from lab.examine.schedules.anchored import ANCHORED, anchored
@@ -215,6 +215,3 @@ def _counted(part: Part, trials: Iterator[Trial]) -> Iterator[Trial]:
         next(numbers)
         yield trial
     part.of = next(numbers)
-
-
-__all__ = ["PROGRAMS", "Doubles", "drawn", "parts"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from checker.words import listed
-from lab.examine.kinds import CLOCKS
+from lab.examine.kinds import CLOCKS, FALSE_VALIDITY
 from lab.examine.violations.evidence import NEVER, Evidence, Operation, watched
 from lab.examine.violations.judge import RELEASE, Violation, labels, violations
 from lab.examine.violations.keys_that_stay import LEAK, keys_that_stay, released_in_vain
@@ -22,7 +22,6 @@ from lab.search.actor import capacity_in
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import Outcome, is_unattended
 
-FALSE_VALIDITY: Final = "false-validity"
 FENCE_ORDER: Final = "fence-order"
 AFTER_LEASES: Final = 2
 """So many leases after a release, and after the last fault, no key may be there any more."""

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.kinds import Kind
-from lab.examine.profile.learn import Profile
+from lab.examine.profile.probes import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Setting
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.schedules.anchored import ANCHORED

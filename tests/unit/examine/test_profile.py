@@ -8,7 +8,8 @@ from dataclasses import asdict
 import pytest
 
 from lab.examine.kinds import Kind
-from lab.examine.profile.learn import FACTS, Profile, learn
+from lab.examine.profile.learn import FACTS, learn
+from lab.examine.profile.probes import Profile
 from lab.examine.programs import S_NS, Setting
 from lab.search.command import options_for
 from lab.search.runner import trials
