@@ -151,5 +151,5 @@ def test_nothing_is_guessed_of_a_lock_that_is_never_granted() -> None:
     assert shown == {"clock", "errors"}
     assert len(profile.not_tried) == len(profile.facts) - len(shown)
     reported = asdict(profile)
-    unknown = ["quorum", "blocking", "tries", "gives_up_ns", "token_per", "expires", "margin_ns", "watchdog"]
+    unknown = ["blocking", "tries", "gives_up_ns", "watchdog"]
     assert {field: reported[field] for field in unknown} == dict.fromkeys(unknown)
