@@ -174,11 +174,11 @@ class Examination:
         """What counts neither as a defect nor as a limit, by the finding and why."""
         self.kept: list[Trial] = []
         """Those that took a branch of the lock's code that none had taken before."""
-        self._dismissed: dict[tuple[str, str], int] = {}
-        self._looked: dict[tuple[str, str], int] = {}
+        self._dismissed = Counter[tuple[str, str]]()
+        self._looked = Counter[tuple[str, str]]()
         self._is_not_owed = False
         """Whether what caused the violation that was looked into last is nothing that a lock owes."""
-        self._again: dict[tuple[str, str], int] = {}
+        self._again = Counter[tuple[str, str]]()
         self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
         """What the directed part has shown and is not looked into yet, with how much happens in the
         schedule; None: all is looked into at once."""
@@ -348,7 +348,7 @@ class Examination:
     def _looked_into(self, part: Part, trial: Trial, violation: Violation) -> Candidate | None:
         """The violation with its causes; None if it is a limit, or seen too often, or the budget is spent."""
         key = part.name, violation.finding
-        self._looked[key] = self._looked.get(key, 0) + 1
+        self._looked[key] += 1
         if self._looked[key] > LOOKED_MAX:
             return None
         if self._left_s() <= 0:
@@ -439,14 +439,14 @@ class Examination:
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
         """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
         key = (violation.finding, "/".join(sorted(labels(trial))))
-        if self._dismissed.get(key, 0) >= BEYOND_MAX:
+        if self._dismissed[key] >= BEYOND_MAX:
             return False
         if violation.finding == "fence-order" and not self.kind.quorum:
             return False  # the reference on one node has no fences, and would lose its counter with its data
         of_reference = tried(self._for_reference(trial)).violations
         survives = violation.finding not in of_reference
         if not survives:
-            self._dismissed[key] = self._dismissed.get(key, 0) + 1
+            self._dismissed[key] += 1
         return survives
 
     def _note_limit(self, violation: Violation, assumption: str, trial: Trial) -> None:
@@ -480,7 +480,7 @@ class Examination:
     def _is_done(self, part: Part, known: int) -> bool:
         """Whether nothing is to be learned from a known defect: it is from no lucky race."""
         key = part.name, self.defects[known].cause
-        self._again[key] = self._again.get(key, 0) + 1
+        self._again[key] += 1
         often = 0 if part.name == SITUATIONS else AGAIN_MAX
         return self.defects[known].reproduced >= SURE or self._again[key] > often
 
