@@ -35,7 +35,7 @@ def told(
     ``demand``: whether somebody asks for the lock afterwards. ``reentrant``: whether a client may take the
     lock again while it holds it.
     """
-    clients = dict.fromkeys((ALICE, BOB, *(name for name in tracks if name in CLIENTS)), ())
+    clients = dict.fromkeys((*(name for name in tracks if name in CLIENTS), ALICE, BOB), ())
     base = setting.with_clients(clients, demand=demand)
     own = {name: tuple(track) for name, track in tracks.items()}
     return hurt(replace(base, tracks={**own, **base.tracks}, reentrant=reentrant), *faults)
