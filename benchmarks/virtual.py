@@ -29,7 +29,7 @@ from typing import TypeVar
 from lab.batch.executor import cores
 from lab.drivers.environment import why_not
 from lab.drivers.registry import rows
-from lab.examine.tried import tried
+from lab.examine.examination import tried
 from lab.run import many_runs, run
 from lab.run.request import RunRequest
 from lab.search.runner import trials

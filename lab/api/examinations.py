@@ -7,16 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab.examine import command as of_command
-from lab.examine import words
-from lab.examine.command import REAL, Asked
-from lab.examine.junit import junit
-from lab.examine.keep import keep
-from lab.examine.kept import RESULT, Kept, directory_for
-from lab.examine.on_real import run_on_real
-from lab.examine.options import parse_options
-from lab.examine.replay import replay
-from lab.examine.result import Examined
-from lab.examine.tried import Progress
+from lab.examine.answer import words
+from lab.examine.answer.junit import junit
+from lab.examine.answer.keep import keep
+from lab.examine.answer.on_real import run_on_real
+from lab.examine.answer.replay import replay
+from lab.examine.command import REAL, Asked, parse_options
+from lab.examine.examination import Progress
+from lab.examine.result import RESULT, Examined, Kept, directory_for
 
 __all__ = [
     "RESULT",

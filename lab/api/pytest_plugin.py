@@ -94,7 +94,7 @@ def lab_result(request: pytest.FixtureRequest, lock_lab: Lab) -> RunResult:
 @pytest.fixture
 def lock_examined(request: pytest.FixtureRequest, lock_lab: Lab) -> Examined:
     """The result of the examination that ``@pytest.mark.lock_test`` asks for."""
-    from lab.examine.words import explain
+    from lab.examine.answer.words import explain
 
     marker = request.node.get_closest_marker("lock_test")
     if marker is None:

@@ -32,10 +32,9 @@ from lab.report.terminal import relative
 from lab.report.timeline.words import clean
 
 if TYPE_CHECKING:
-    from lab.examine.kept import Kept
-    from lab.examine.replay import Replayed
-    from lab.examine.result import Examined
-    from lab.examine.tried import Progress
+    from lab.examine.answer.replay import Replayed
+    from lab.examine.examination import Progress
+    from lab.examine.result import Examined, Kept
 
 WIDTH_MAX: Final = 100
 LABEL: Final = 13

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from random import Random
 from typing import Any, Final
+
+from yaml.error import Mark
+from yaml.nodes import MappingNode
 
 from lab.drivers import is_driver
 from lab.drivers.ordinary import without_master
@@ -18,21 +22,23 @@ from lab.drivers.place import check_servers_of_replays, servers_of_trials
 from lab.drivers.shapes import shape_of
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, NotModelled, UnknownOutcome
-from lab.examine.arrange import arranged
-from lab.examine.examination import Examination
-from lab.examine.executed import executed
+from lab.examine.defects import arranged
+from lab.examine.examination import Examination, Progress, tried
 from lab.examine.kinds import Kind
-from lab.examine.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, again, drawn, parts
-from lab.examine.profile import Profile, learn
-from lab.examine.programs import PROGRAMS, Program, Setting
+from lab.examine.profile.learn import learn
+from lab.examine.profile.probes import Profile
+from lab.examine.programs import PROGRAMS, S_NS, Program, Setting
 from lab.examine.reentrant import counts, is_reentrant
-from lab.examine.result import Examined, Part
-from lab.examine.situations import SITUATIONS, situations, sorts
-from lab.examine.tried import Progress, tried
-from lab.locks import capacity_of, lock_class, margin_ns, refuse_alone
+from lab.examine.result import Examined, Lines, LockExecuted, Part
+from lab.examine.schedules.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, again, drawn, parts
+from lab.examine.schedules.situations import SITUATIONS, situations, sorts
+from lab.locks import capacity_of, check_options, lock_class, margin_ns, refuse_alone
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
-from lab.search.branches import LockCode, noted
+from lab.scenario.overrides import apply
+from lab.scenario.yaml_data import plain
+from lab.scenario.yaml_tree import TAG
+from lab.search.branches import LockCode, Step, noted
 from lab.search.command import OPTIONS, options_for
 from lab.search.faults import is_a
 from lab.search.loop import LAG, Budget, OutOfTime
@@ -41,7 +47,6 @@ from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Workers
 
-S_NS: Final = 1_000_000_000
 KEEPS: Final = 1 / 6
 """The share of the budget in which defects are written as scenarios, and replayed."""
 REAL: Final = 1 / 4
@@ -381,3 +386,68 @@ def _seconds(text: str) -> float:
         return parse_duration_ns(text) / S_NS
     except DurationError as error:
         raise LabError(f"{text!r} {error}", where="--budget", expected="a duration like 120s") from error
+
+
+TTL_NS = 10_000_000_000
+"""With which lease options are checked."""
+
+
+def parse_options(lock: str, settings: Iterable[str]) -> tuple[tuple[str, OptionValue], ...]:
+    """The options of a lock in ``key=value`` texts, typed as in a scenario, and checked by the lock.
+
+    Raises:
+        LabError: no ``key=value``, an option that the lock does not have, or a value that it does not take.
+    """
+    given = list(settings)
+    if not given:
+        return ()
+    mark = Mark("--set", 0, 0, 0, None, 0)
+    values: dict[str, Any] = plain(apply(MappingNode(f"{TAG}map", [], mark, mark), given))
+    for name, value in values.items():
+        if not isinstance(value, str | int | float | bool):
+            raise LabError(
+                f"--set {name}: no single value",
+                where=f"--set {name}",
+                expected="an option of the lock, like node_timeout=100ms",
+                hint="TTLs and nodes are drawn; --nodes says how many nodes there are"
+                if name in ("lock", "cluster")
+                else None,
+            )
+    must_run_in_virtual_time(lock)
+    check_options(lock, TTL_NS, values)
+    return tuple(values.items())
+
+
+def executed(code: LockCode, taken: set[int]) -> LockExecuted:
+    """What the numbers of the steps that were taken say about the code of a lock."""
+    runs: list[list[Step]] = []
+    goes_on = False
+    for number, step in enumerate(code.steps):
+        if number in taken:
+            goes_on = False
+        elif goes_on and _is_within(step, runs[-1][0]):
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+            goes_on = True
+    runs.sort(key=lambda run: run[0].first)  # functions that were never called come last
+    lines = {(step.file, step.line) for step in code.steps}
+    done = {(step.file, step.line) for number, step in enumerate(code.steps) if number in taken}
+    return LockExecuted(len(lines), len(done), tuple(map(_as_lines, runs)), code.why_not)
+
+
+def _is_within(step: Step, first: Step) -> bool:
+    """Whether it is in the same block as this one, or in one inside of that."""
+    in_function = step.file == first.file and f"{step.function}.".startswith(f"{first.function}.")
+    return in_function and step.depth >= first.depth
+
+
+def _as_lines(run: list[Step]) -> Lines:
+    lines = [step.line for step in run if not step.passes] or [run[0].line]
+    return Lines(_shown(run[0].file), min(lines), max(lines), run[0].why)
+
+
+def _shown(file: str) -> str:
+    """A path as the user would write it: from the directory where they are, if it is below that."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name

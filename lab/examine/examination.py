@@ -17,7 +17,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from typing import Final
@@ -25,21 +25,20 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
-from lab.examine.catalogue import UNKNOWN
-from lab.examine.doubt import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_not_owed, why_uncertain
-from lab.examine.evidence import Evidence
-from lab.examine.judge import ERROR, Violation, labels
+from lab.examine.defects import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_not_owed, why_uncertain
 from lab.examine.kinds import CLOCKS, Kind
-from lab.examine.left_behind import keys_there
-from lab.examine.naming import Cause, causes_of
+from lab.examine.ledger.naming import UNKNOWN, Cause, causes_of
 from lab.examine.reentrant import takes_again
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
-from lab.examine.situations import SITUATIONS
-from lab.examine.tried import Progress, Tried, tried
+from lab.examine.schedules.situations import SITUATIONS
+from lab.examine.violations.evidence import Evidence
+from lab.examine.violations.judge import ERROR, Violation, labels
+from lab.examine.violations.own_findings import all_violations
+from lab.search import loop
 from lab.search.faults import every_fault, fault_of
 from lab.search.loop import AHEAD, Budget, Loop, OutOfTime, variants
 from lab.search.minimise import minimise
-from lab.search.runner import run_trial
+from lab.search.runner import Outcome, run_trial
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Job, Workers
 
@@ -60,6 +59,61 @@ LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
 BEYOND_MAX: Final = 12
 """After so many schedules beyond an assumption in which the reference fails as well, it is asked no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a trial: all that is wrong in it by the finding's name, and which states faults hit.
+
+    ``branches`` are the steps of the lock's code that were taken, ``grants`` how often a client was granted
+    the lock, ``steps`` how much happened: what takes time in a trial.
+    """
+
+    violations: dict[str, Violation]
+    covered: frozenset[tuple[str, str]]
+    branches: frozenset[int]
+    grants: int
+    steps: int
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Tried:
+        """What an examination keeps of an outcome; only inside ``trials``."""
+        grants = sum((event["f"], event["type"]) == ("acquire", "ok") for event in outcome.events)
+        return cls(all_violations(outcome), outcome.covered, outcome.branches, grants, outcome.steps)
+
+
+def tried(trial: Trial) -> Tried:
+    """Run a trial, and look at it. Raises what ``run_trial`` does."""
+    return Tried.of(run_trial(trial))
+
+
+@dataclass
+class Progress(loop.Progress):
+    """How far an examination is."""
+
+    found: list[Defect] = field(default_factory=list)
+    """The defects so far; the one at a place keeps its cause."""
+    settled: int = 0
+    """How many findings were made as small as there was time for, and decided by that."""
+    branches: set[int] = field(default_factory=set)
+    """The steps of the lock's code that were taken."""
+    grants: int = 0
+    """How often a client was granted the lock."""
+
+    def note(self, answer: Tried) -> None:
+        """Count a trial that was run."""
+        super().note(answer)
+        self.branches |= answer.branches
+
+    @property
+    def reached(self) -> int:
+        """How much was reached that no schedule had reached before: states, and branches."""
+        return len(self.covered) + len(self.branches)
+
+    @property
+    def defects(self) -> int:
+        """How many there are so far."""
+        return len(self.found)
 
 
 @dataclass(slots=True)
@@ -119,11 +173,11 @@ class Examination:
         """What counts neither as a defect nor as a limit, by the finding and why."""
         self.kept: list[Trial] = []
         """Those that took a branch of the lock's code that none had taken before."""
-        self._dismissed: dict[tuple[str, str], int] = {}
-        self._looked: dict[tuple[str, str], int] = {}
+        self._dismissed = Counter[tuple[str, str]]()
+        self._looked = Counter[tuple[str, str]]()
         self._not_owed = ""
         """Why what caused the violation that was looked into last is nothing that a lock owes, if so."""
-        self._again: dict[tuple[str, str], int] = {}
+        self._again = Counter[tuple[str, str]]()
         self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
         """What the directed part has shown and is not looked into yet, with how much happens in the
         schedule; None: all is looked into at once."""
@@ -143,9 +197,7 @@ class Examination:
 
     def try_all(self, part: Part, trials: Iterable[Trial]) -> None:
         """Run these trials. Raises ``OutOfTime``."""
-        self.parts.append(part)
-        for _ in self.try_each((part, trial) for trial in trials):
-            pass
+        self.try_in_turn([(part, trials)])
 
     def try_directed(self, part: Part, trials: list[Trial]) -> None:
         """Run all of these first, and look into what they show afterwards. Raises ``OutOfTime``."""
@@ -295,7 +347,7 @@ class Examination:
     def _looked_into(self, part: Part, trial: Trial, violation: Violation) -> Candidate | None:
         """The violation with its causes; None if it is a limit, or seen too often, or the budget is spent."""
         key = part.name, violation.finding
-        self._looked[key] = self._looked.get(key, 0) + 1
+        self._looked[key] += 1
         if self._looked[key] > LOOKED_MAX:
             return None
         if self._left_s() <= 0:
@@ -386,14 +438,14 @@ class Examination:
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
         """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
         key = (violation.finding, "/".join(sorted(labels(trial))))
-        if self._dismissed.get(key, 0) >= BEYOND_MAX:
+        if self._dismissed[key] >= BEYOND_MAX:
             return False
         if violation.finding == "fence-order" and not self.kind.quorum:
             return False  # the reference on one node has no fences, and would lose its counter with its data
         of_reference = tried(self._for_reference(trial)).violations
         survives = violation.finding not in of_reference
         if not survives:
-            self._dismissed[key] = self._dismissed.get(key, 0) + 1
+            self._dismissed[key] += 1
         return survives
 
     def _note_limit(self, violation: Violation, assumption: str, trial: Trial) -> None:
@@ -427,7 +479,7 @@ class Examination:
     def _is_done(self, part: Part, known: int) -> bool:
         """Whether nothing is to be learned from a known defect: it is from no lucky race."""
         key = part.name, self.defects[known].cause
-        self._again[key] = self._again.get(key, 0) + 1
+        self._again[key] += 1
         often = 0 if part.name == SITUATIONS else AGAIN_MAX
         return self.defects[known].reproduced >= SURE or self._again[key] > often
 
@@ -461,28 +513,24 @@ class Examination:
         """
         left, to_the_end, left_s = SHRINK_MAX, True, self._left_s()
         until_s = max(left_s / 2, left_s - self._shrinks_for_s)
-        known: dict[bytes, bool] = {}
 
         def still(changed: Trial) -> bool:
             nonlocal left, to_the_end
-            key = changed.key()
-            if key not in known:
-                if not labels(changed) <= labels(trial):
-                    return False
-                if trial.reentrant and takes_again(changed) and not takes_again(trial):
-                    return False
-                if any(ttl_ns % self.ttl_step_ns for ttl_ns in changed.leases_ns):
-                    return False
-                if not to_the_end or left <= 0 or self._left_s() <= until_s:
-                    to_the_end = False
-                    return False
-                left -= 1
-                known[key] = (
-                    self._violates(changed, violation.finding)
-                    and (not keeps or [each.kind for each in self._causes(changed, violation)[:1]] == [keeps])
-                    and (not steady or self._is_steady(changed, violation))
-                )
-            return known[key]
+            if not labels(changed) <= labels(trial):
+                return False
+            if trial.reentrant and takes_again(changed) and not takes_again(trial):
+                return False
+            if any(ttl_ns % self.ttl_step_ns for ttl_ns in changed.leases_ns):
+                return False
+            if not to_the_end or left <= 0 or self._left_s() <= until_s:
+                to_the_end = False
+                return False
+            left -= 1
+            return (
+                self._violates(changed, violation.finding)
+                and (not keeps or [each.kind for each in self._causes(changed, violation)[:1]] == [keeps])
+                and (not steady or self._is_steady(changed, violation))
+            )
 
         smallest = minimise(trial, still)
         return smallest, to_the_end
@@ -596,7 +644,7 @@ class Examination:
         """Which keys lie on the nodes when a finding without a cause shows."""
         outcome = run_trial(trial, watch=True)
         at = max(violation.witnesses, default=len(outcome.events) - 1)
-        return keys_there(Evidence(outcome), outcome.events[at]["time_ns"])
+        return Evidence(outcome).keys_there(outcome.events[at]["time_ns"])
 
     def _confirm(
         self, trial: Trial, finding: str, least: int = 0, enough: int = VARIANTS

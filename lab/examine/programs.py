@@ -203,7 +203,7 @@ class Setting:
 
     def with_clients(
         self,
-        clients: dict[str, tuple[Round, ...]],
+        clients: Mapping[str, tuple[Round, ...]],
         faults: tuple[Timed, ...] = (),
         *,
         seed: int = 0,
@@ -274,7 +274,7 @@ def split(
         if lost
     )
     held = setting.ttl_ns * 6 // 10
-    clients: dict[str, tuple[Round, ...]] = {
+    clients = {
         ALICE: (Round(0, held),),
         BOB: (Round(setting.ttl_ns // 10, held),),
     }

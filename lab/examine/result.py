@@ -1,13 +1,16 @@
-"""What an examination came to, as values; and as data for programs."""
+"""What an examination came to, as values and as data for programs, and where it is kept."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from lab.errors import ExitCode
-from lab.examine.judge import labels
+from lab.examine.violations.judge import labels
+from lab.report.page import PAGE
 from lab.scenario.tracks import Timed
 from lab.search.faults import every_fault
 from lab.search.origin import Place
@@ -39,8 +42,8 @@ USED_AS: Final = "used as"
 class Defect(msgspec.Struct, frozen=True):
     """One defect: its cause, what it leads to, and the smallest trial in which it does.
 
-    ``cause`` is a name of ``lab.examine.catalogue``, ``seen`` what was seen of it in the trial. ``findings``
-    are the checker's names for what it leads to, the first of them is that of ``headline`` and
+    ``cause`` is a name of ``lab.examine.ledger.naming``, ``seen`` what was seen of it in the trial.
+    ``findings`` are the checker's names for what it leads to, the first of them is that of ``headline`` and
     ``evidence``. ``reproduced`` of ``variants`` trials with other latencies showed it as well;
     ``reference_lost`` of them did with the reference. ``part`` is what was tried when it was found, after
     ``schedules`` and ``seconds`` of processor time, of the lab and its drivers. ``scenario`` is the path
@@ -254,3 +257,26 @@ class Examined(msgspec.Struct, frozen=True):
 def decode(text: bytes | str) -> Examined:
     """The result that ``Examined.to_json`` has written. Raises ``msgspec.DecodeError``."""
     return msgspec.json.decode(text, type=Examined, dec_hook=from_a_file)
+
+
+RESULT: Final = "result.json"
+
+
+@dataclass
+class Kept:
+    """The result with the paths of its files, and pictures as PNG by the numbers of defects."""
+
+    examined: Examined
+    directory: Path
+    pictures: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def page(self) -> Path:
+        """The page's file."""
+        return self.directory / PAGE
+
+
+def directory_for(lock: str, seed: int) -> Path:
+    """Where the files are if nothing else is asked for."""
+    plain = "".join(char if char.isalnum() or char in "._-" else "-" for char in lock)
+    return Path("reports") / f"test-{plain}-{seed}"

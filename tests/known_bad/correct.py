@@ -14,16 +14,15 @@ from itertools import islice
 from random import Random
 from typing import Final
 
-from lab.examine.anchored import anchored
-from lab.examine.examination import Examination
-from lab.examine.plan import again as again_by_holder
-from lab.examine.plan import drawn, singles
-from lab.examine.profile import learn
+from lab.examine.examination import Examination, tried
+from lab.examine.profile.learn import learn
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
-from lab.examine.situations import situations
-from lab.examine.tried import tried
+from lab.examine.schedules.anchored import anchored
+from lab.examine.schedules.plan import again as again_by_holder
+from lab.examine.schedules.plan import drawn, singles
+from lab.examine.schedules.situations import situations
 from lab.locks import capacity_of
 from lab.search.command import OPTIONS, options_for
 from lab.search.loop import Budget, variant

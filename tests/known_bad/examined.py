@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from lab.examine.command import Asked, examine
+from lab.examine.examination import Progress
 from lab.examine.result import Examined
-from lab.examine.tried import Progress
 from lab.search.loop import OutOfTime
 
 

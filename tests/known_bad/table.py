@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from statistics import median
 
-from lab.examine.boundaries import boundaries
-from lab.examine.examination import Examination
+from lab.examine.examination import Examination, tried
 from lab.examine.kinds import Kind
-from lab.examine.plan import Doubles
 from lab.examine.programs import PROGRAMS, Program, Setting
-from lab.examine.tried import tried
+from lab.examine.schedules.boundaries import boundaries
+from lab.examine.schedules.plan import Doubles
 from lab.locks.broken import MUTANTS, Mutant
 from lab.search.command import OPTIONS
 from lab.search.loop import Budget

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.examine import anchored
-from lab.examine.naming import causes_of
-from lab.examine.own_findings import all_violations
-from lab.examine.profile import learn
+from lab.examine.ledger.naming import causes_of
+from lab.examine.profile.learn import learn
 from lab.examine.programs import BOB, Setting
+from lab.examine.schedules import anchored
+from lab.examine.schedules.building import hurt
+from lab.examine.violations.own_findings import all_violations
 from lab.search.command import options_for
 from lab.search.plainer_tracks import fits
 from lab.search.runner import run_trial, trials
@@ -43,8 +44,8 @@ def schedules(lock: str) -> Iterator[Trial]:
         faults for faults in anchored._surroundings(setting) if any(each.until for each in faults)
     ]
     for faults in surroundings:
-        hurt = (anchored.hurt(trial, *faults) for trial in plain if BOB in trial.tracks)
-        yield from [trial for trial in hurt if fits(trial)][:CUT_MAX]
+        struck = (hurt(trial, *faults) for trial in plain if BOB in trial.tracks)
+        yield from [trial for trial in struck if fits(trial)][:CUT_MAX]
 
 
 @pytest.mark.parametrize(

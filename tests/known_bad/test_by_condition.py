@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lab.examine.command import Asked, examine
+from lab.examine.examination import Progress
 from lab.examine.result import Examined
-from lab.examine.tried import Progress
 from lab.search.loop import OutOfTime
 
 pytestmark = pytest.mark.usefixtures("_patched")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.catalogue import CATALOGUE
+from lab.examine.ledger.naming import CATALOGUE
 from lab.locks.broken import CAUSES as CAUSE_KEYS
 from lab.locks.broken import MUTANTS
 from tests.known_bad.examined import examined

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.names_of_keys import other_names
-from lab.examine.narrative import narrate
-from lab.examine.own_findings import all_violations
+from lab.examine.answer.narrative import narrate
 from lab.examine.programs import TTL_NS, Setting
+from lab.examine.schedules.names_of_keys import other_names
+from lab.examine.violations.own_findings import all_violations
 from lab.search.runner import run_trial
 from tests.known_bad.examined import examined
 

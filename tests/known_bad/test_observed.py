@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.profile import learn
+from lab.examine.profile.learn import learn
 from lab.examine.programs import Setting
 from lab.search.command import options_for
 from lab.search.runner import trials

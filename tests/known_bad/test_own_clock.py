@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from lab.examine.judge import violations
-from lab.examine.naming import Cause, causes_of
+from lab.examine.ledger.naming import Cause, causes_of
+from lab.examine.violations.judge import violations
 from lab.faults.jump import Jump
 from lab.locks.base import Lease
 from lab.scenario.triggers import on

@@ -6,9 +6,9 @@ import pytest
 
 from lab.drivers.shapes import Settings, shape_of
 from lab.errors import LabError
+from lab.examine.answer.narrative import schedule_words
 from lab.examine.programs import ALICE, BOB, PROGRAMS, Setting
-from lab.examine.roles import READER, in_roles
-from lab.examine.schedule_words import schedule_words
+from lab.examine.schedules.roles import READER, in_roles
 from lab.locks import capacity_of
 from lab.search.as_scenario import scenarios_of, text_of
 from lab.search.runner import Outcome, run_trial

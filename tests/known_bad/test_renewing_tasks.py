@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.judge import RENEWAL
 from lab.examine.ledger.keeping import keep
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
+from lab.examine.violations.judge import RENEWAL
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.reset import Reset

@@ -10,11 +10,11 @@ from lab.batch.for_lock import Kind, missing, plan_for
 from lab.batch.item import Plan
 from lab.batch.scenario_task import ScenarioTask
 from lab.errors import ExitCode
-from lab.examine import about_nodes
 from lab.examine.kinds import Kind as LockKind
-from lab.examine.names_of_keys import other_names
-from lab.examine.probes import NotShown, Probes, Profile
+from lab.examine.profile import about_nodes
+from lab.examine.profile.probes import NotShown, Probes, Profile
 from lab.examine.programs import Setting
+from lab.examine.schedules.names_of_keys import other_names
 from lab.run import many_runs
 from lab.scenario.files import ordinary_names
 from lab.scenario.load import load_scenario

@@ -10,8 +10,9 @@ What came of a library is kept below ``--out``; with ``--resume``, what is there
 
 With ``--keep`` what came of them is also written to docs/analyses/examined.yaml, which a page is made of.
 
-With ``--situations`` every situation of the directed part is run instead, and lab/examine/situations.yaml is
-written: how many known defects each sort shows, and what it takes. That decides in which order they come.
+With ``--situations`` every situation of the directed part is run instead, and
+lab/examine/schedules/situations.yaml is written: how many known defects each sort shows, and what it takes.
+That decides in which order they come.
 A table says how far each library's situations go until all is shown that they show, in turns and by rate; the
 rates are then those of the *other* libraries.
 """
@@ -37,10 +38,10 @@ from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import row
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.command import Asked, examine, situations_of
-from lab.examine.naming import causes_of
+from lab.examine.examination import Progress, tried
+from lab.examine.ledger.naming import causes_of
 from lab.examine.result import Defect, Examined
-from lab.examine.situations import MEASURED, Found, in_turns
-from lab.examine.tried import Progress, tried
+from lab.examine.schedules.situations import MEASURED, Found, in_turns
 from lab.report.examined import Kept, Tried, write_kept
 from lab.scenario.load import load_scenario
 from lab.search.loop import OutOfTime

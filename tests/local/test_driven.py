@@ -20,19 +20,19 @@ from lab.cli.app import call
 from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.errors import LabError, UnknownOutcome
-from lab.examine.anchored import SECOND_TASK, bases
-from lab.examine.beyond import fast_clocks
+from lab.examine.answer.keep import keep
+from lab.examine.answer.narrative import narrate
+from lab.examine.answer.on_real import run_on_real
 from lab.examine.command import Asked, examine
-from lab.examine.judge import violations
-from lab.examine.keep import keep
 from lab.examine.kinds import READ_WRITE, SEMAPHORE
-from lab.examine.naming import causes_of
-from lab.examine.narrative import narrate
-from lab.examine.on_real import run_on_real
-from lab.examine.probes import NotShown, Probes
-from lab.examine.profile import _must_work, learn
+from lab.examine.ledger.naming import causes_of
+from lab.examine.profile.learn import _must_work, learn
+from lab.examine.profile.probes import NotShown, Probes
 from lab.examine.programs import Setting
 from lab.examine.result import Examined, OnReal
+from lab.examine.schedules.anchored import SECOND_TASK, bases
+from lab.examine.schedules.beyond import fast_clocks
+from lab.examine.violations.judge import violations
 from lab.faults.client_crash import ClientCrash
 from lab.faults.cut import Cut
 from lab.faults.drift import Drift

@@ -85,12 +85,12 @@ import sys
 from itertools import islice
 from random import Random
 
-from lab.examine.anchored import anchored
+from lab.examine.schedules.anchored import anchored
 from lab.examine.kinds import Kind
-from lab.examine.plan import drawn, singles
-from lab.examine.profile import Profile
+from lab.examine.schedules.plan import drawn, singles
+from lab.examine.profile.probes import Profile
 from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.situations import situations
+from lab.examine.schedules.situations import situations
 from lab.search.runner import trials
 
 setting = Setting("redlock", {"node_timeout": "250ms", "retry_count": 1})

@@ -10,7 +10,7 @@ import pytest
 
 from lab.cli.app import call
 from lab.errors import ExitCode, LabError
-from lab.examine.keep import CUT, FAILED, NO_TIME, NOT_SHOWN, keep
+from lab.examine.answer.keep import CUT, FAILED, NO_TIME, NOT_SHOWN, keep
 from lab.search import command
 from lab.search.command import Saved
 from lab.search.confirm import Replay
@@ -46,9 +46,9 @@ def test_a_defect_that_is_reached_too_late_is_told_and_not_replayed(
         now_s += 10.0
         return command.keep_scenario(*arguments)
 
-    monkeypatch.setattr("lab.examine.keep.time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr("lab.examine.answer.keep.time", SimpleNamespace(monotonic=lambda: now_s))
     monkeypatch.setattr(
-        "lab.examine.keep.search", SimpleNamespace(**{**vars(command), "keep_scenario": keep_scenario})
+        "lab.examine.answer.keep.search", SimpleNamespace(**{**vars(command), "keep_scenario": keep_scenario})
     )
     one = defect(findings=(FINDING,), trial=SHOWN)
     kept = keep(examined(one, one, one), tmp_path, command="lab test", limit_s=15.0, pictures=False)

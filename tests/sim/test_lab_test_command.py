@@ -16,10 +16,9 @@ from junitparser import JUnitXml
 from lab import Lab
 from lab.cli.app import call
 from lab.errors import LabError, UnknownOutcome
-from lab.examine.examination import Examination
-from lab.examine.narrative import narrate
+from lab.examine.answer.narrative import narrate
+from lab.examine.examination import Examination, Progress
 from lab.examine.result import decode
-from lab.examine.tried import Progress
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
 from lab.locks.broken.grants import SetWithoutNx
@@ -131,7 +130,7 @@ def test_what_is_not_decided_is_kept_and_replayed(
 ) -> None:
     monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [])
     asked = ["test", "mutant:retry-without-unlock", "--budget", ENOUGH, "--out", "here", "--json"]
-    monkeypatch.setattr("lab.examine.doubt.SURE", 21)
+    monkeypatch.setattr("lab.examine.defects.SURE", 21)
     assert call(asked) == 0, "without a cause, and in too few variants, it is no defect"
     (open_, *_) = decode(capsys.readouterr().out).undecided
     assert (open_.finding, open_.trial_file) == ("unavailable", "here/undecided-1.json")
@@ -150,7 +149,7 @@ def test_a_replay_without_a_verdict_says_why(
     def fails(*_: object, **__: object) -> Outcome:
         raise UnknownOutcome(f"a client's own code failed: reason {next(reasons)}")
 
-    monkeypatch.setattr("lab.examine.replay.run_trial", fails)
+    monkeypatch.setattr("lab.examine.answer.replay.run_trial", fails)
     Path("x.json").write_bytes(Trial("redlock", {"alice": (Round(0, 10**9),)}, nodes=3).key())
     assert call(["test", "--replay", "x.json"]) == 3
     out = capsys.readouterr().out
@@ -166,7 +165,7 @@ def test_a_trial_is_replayed_with_twenty_different_latencies(monkeypatch: pytest
         tried.append(trial)
         return run_trial(trial, **more)
 
-    monkeypatch.setattr("lab.examine.replay.run_trial", noting)
+    monkeypatch.setattr("lab.examine.answer.replay.run_trial", noting)
     trial = Trial("redlock", {"alice": (Round(0, 10**9),)}, nodes=3)
     Path("x.json").write_bytes(trial.key())
     assert call(["test", "--replay", "x.json"]) == 0

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from lab.errors import ExitCode, LabError
-from lab.examine.judge import violations
 from lab.examine.programs import Setting, split
+from lab.examine.violations.judge import violations
 from lab.search.command import Asked, save, search_of
 from lab.search.replay import read_trial, replay, trial_of
 from lab.search.runner import run_trial, trials

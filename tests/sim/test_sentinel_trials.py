@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.judge import labels
 from lab.examine.kinds import PROMOTED
+from lab.examine.violations.judge import labels
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.scenario.steps import Acquire, Release

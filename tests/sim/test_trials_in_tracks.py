@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from lab.errors import LabError
-from lab.examine.judge import labels
-from lab.examine.schedule_words import schedule_words
+from lab.examine.answer.narrative import schedule_words
+from lab.examine.violations.judge import labels
 from lab.faults.cut import Cut
 from lab.run import run
 from lab.run.events import Listener

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from lab.batch.executor import processor_s
 from lab.drivers.environment import why_not
 from lab.errors import LabError
-from lab.examine.examination import Examination
+from lab.examine.examination import Examination, tried
 from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.result import Part
-from lab.examine.tried import tried
 from lab.search import workers as module
 from lab.search.command import OPTIONS
 from lab.search.draw import Space

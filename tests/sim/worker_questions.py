@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lab.errors import LabError
-from lab.examine.tried import Tried
+from lab.examine.examination import Tried
 from lab.search.trial import Trial
 from lab.search.workers import Workers
 

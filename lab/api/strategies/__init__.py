@@ -19,7 +19,7 @@ from lab.api.strategies.machine import LockMachine
 from lab.api.strategies.options import lock_options
 from lab.api.strategies.running import Ran, Violated, run, simulated
 from lab.api.strategies.words import describe
-from lab.examine.judge import Violation
+from lab.examine.violations.judge import Violation
 from lab.scenario.tracks import Timed
 from lab.search.trial import Round, Trial
 

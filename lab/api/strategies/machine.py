@@ -14,7 +14,7 @@ from lab.api.strategies.drawing import SEED_MAX, Faults, kinds_of, ttl_ns_of
 from lab.api.strategies.running import Ran, Violated, message_of, simulated, undisturbed
 from lab.client_protocol import Verb
 from lab.durations import format_duration, parse_duration_ns
-from lab.examine.judge import violations
+from lab.examine.violations.judge import violations
 from lab.faults.base import Fault
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash

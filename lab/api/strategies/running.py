@@ -12,7 +12,7 @@ from typing import Any, Final
 from lab.api import prepared
 from lab.api.strategies.words import describe
 from lab.errors import LabError, did_you_mean
-from lab.examine.judge import ERROR, HANG, Violation, violations
+from lab.examine.violations.judge import ERROR, HANG, Violation, violations
 from lab.report.meanings import FINDINGS
 from lab.search.replay import must_be_possible
 from lab.search.runner import Outcome, run_trial

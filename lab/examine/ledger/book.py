@@ -17,8 +17,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from lab.examine.evidence import TOKEN_MIN
-from lab.examine.renewal import RENEWS
+from lab.examine.violations.evidence import TOKEN_MIN
+from lab.examine.violations.renewal import RENEWS
 from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.search.origin import Sent
 from lab.search.runner import is_unattended

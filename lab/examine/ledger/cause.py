@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from lab.errors import NotModelled, UnknownOutcome
-from lab.examine.judge import ERROR, HANG, LATE_RETURN, RENEWAL
 from lab.examine.ledger.book import NEVER, OVER, Breach
 from lab.examine.ledger.breaches import (
     APART,
@@ -37,6 +36,7 @@ from lab.examine.ledger.rules import (
     Found,
     breaches,
 )
+from lab.examine.violations.judge import ERROR, HANG, LATE_RETURN, RENEWAL
 from lab.faults.clock import ClockFault
 from lab.search.faults import client_of, is_a
 from lab.search.runner import Outcome

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from lab.client_protocol import Mode
-from lab.examine.judge import Violation
 from lab.examine.ledger.book import (
     CALL,
     MS_NS,
@@ -41,8 +40,9 @@ from lab.examine.ledger.breaches import (
     breach_of,
     residue_of,
 )
-from lab.examine.own_findings import all_violations
-from lab.examine.seen import ABOUT_CONNECTIONS
+from lab.examine.violations.evidence import ABOUT_CONNECTIONS
+from lab.examine.violations.judge import Violation
+from lab.examine.violations.own_findings import all_violations
 from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lab.examine.evidence import Evidence
-from lab.examine.judge import may_repeat
 from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import NEVER, ROUNDED_NS, Breach, Call, Claim, Effect, Entry, Lease, Ledger, Own
 from lab.examine.ledger.breaches import (
@@ -26,8 +24,9 @@ from lab.examine.ledger.breaches import (
     residue_of,
 )
 from lab.examine.ledger.keeping import Kept
-from lab.examine.renewal import lapses, may_lapse, words
-from lab.examine.seen import ABOUT_CONNECTIONS
+from lab.examine.violations.evidence import ABOUT_CONNECTIONS, Evidence
+from lab.examine.violations.judge import may_repeat
+from lab.examine.violations.renewal import lapses, may_lapse, words
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
 from lab.faults.cut import Cut

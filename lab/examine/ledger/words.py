@@ -12,7 +12,6 @@ from typing import Final
 from checker.words import listed
 from lab.drivers.messages import ONE_OBJECT
 from lab.errors import LabError
-from lab.examine.evidence import Evidence
 from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import (
     MS_NS,
@@ -41,6 +40,7 @@ from lab.examine.ledger.breaches import (
     is_rival,
 )
 from lab.examine.ledger.keeping import Kept
+from lab.examine.ledger.places import of_reads, of_requests, to_its_sending
 from lab.examine.ledger.rules import (
     AFTER_ITS_END,
     DID_SOMETHING,
@@ -65,8 +65,7 @@ from lab.examine.ledger.rules import (
     refusing,
     undoing,
 )
-from lab.examine.places import of_reads, of_requests, to_its_sending
-from lab.examine.seen import ABOUT_CONNECTIONS, form_of
+from lab.examine.violations.evidence import ABOUT_CONNECTIONS, Evidence, form_of
 from lab.faults.drift import Drift
 from lab.faults.failover import Failover
 from lab.faults.promote import Promote
@@ -90,21 +89,18 @@ GRANTS_SHOWN: Final = 4
 NEAR_NS: Final = 50 * MS_NS
 """Breaches of one kind and one call within this time are one act on several nodes."""
 
-SAME_TOKEN, COMPARES_NOTHING, COMPARES_WRONG = "same token", "compares nothing", "compares wrongly"
-LOOKED_BEFORE = "looked before"
-MINORITY, SHORT_LIFE, DRIFT, LATE = "minority", "short life", "drift", "counts from later"
-OVER_AT_RETURN, OTHER_KEY, NO_END = "over at return", "other key", "no end"
-NESTED: Final = "nested"
+SAME_TOKEN, LOOKED_BEFORE = "same token", "looked before"
+MINORITY, SHORT_LIFE, DRIFT = "minority", "short life", "drift"
+OTHER_KEY, NO_END, NESTED, HELD = "other key", "no end", "nested", "held"
 REFUSED_EXTENSION: Final = "extension refused"
-ASKED_NOBODY, SILENT, MINORITY_AWAY, ITS_OWN_KEY = (
+ASKED_NOBODY, MINORITY_AWAY, ITS_OWN_KEY = (
     "asked nobody",
-    "silent since",
     "minority away",
     "its own key",
 )
-REFUSED, SLEEPS, AFTER_FAULT, MIXED_LEASES = "refused", "sleeps", "after a fault", "mixed leases"
+SLEEPS, AFTER_FAULT, MIXED_LEASES = "sleeps", "after a fault", "mixed leases"
 NO_SCRIPT, SCRIPT_LOST = "NOSCRIPT", "script lost"
-MINORITY_REFUSES, MOVED, REPLACES = "minority refuses", "moved", "replaces"
+MINORITY_REFUSES, MOVED = "minority refuses", "moved"
 STAYS: Final = "stays with the old master"
 OTHER_NODES: Final = "other nodes"
 SENT_BEFORE, AGAIN, REPLY_OWED, TWICE = "sent before", "returned again", "reply owed", "counted twice"
@@ -191,15 +187,16 @@ class _Teller:
             return Told(f"{subject} {did.format(own)}: {why}", places, frozenset((SENT_BEFORE,)))
         assert effect.before is not None
         assert effect.before.lease is not None
-        why, fact = self._how_it_chose(entry, effect.before)
+        why, facts = self._how_it_chose(entry, effect.before)
         if self.outcome.trial.reentrant and self.outcome.trial.options.get(ONE_OBJECT):
-            fact = NESTED
+            facts = {NESTED}
             why = "the lock's object was taken twice, and its inner end gives back what the outer one has"
         same_lock = effect.before.lease.resource == call.lease.resource
         if effect.what == "shorten" and same_lock and self._has_part(call, effect):
-            fact = SHARED
+            facts = {SHARED}
             why = "the key has what both leases left there, and now ends before the longer of them"
-        facts = {fact, *([OTHER_KEY] if effect.before.lease.resource != call.lease.resource else [])}
+        if not same_lock:
+            facts.add(OTHER_KEY)
         return Told(
             f"{subject} {did.format(self._key_of(effect.before.lease, call))}: {why}",
             places,
@@ -262,7 +259,7 @@ class _Teller:
             text += f" of {owner.resource!r}, when asked for {call.lease.resource!r}"
         return text
 
-    def _how_it_chose(self, entry: Entry, before: Own) -> tuple[str, str]:
+    def _how_it_chose(self, entry: Entry, before: Own) -> tuple[str, set[str]]:
         call, value = entry.call, before.lies.value
         assert call is not None
         looks = [
@@ -273,21 +270,21 @@ class _Teller:
         if call.f == "acquire" and value in entry.words[1:] and before.lease is not None:
             replaced = any(effect.before is before and effect.what == "replace" for effect in entry.effects)
             if replaced and value != call.lease.token:
-                return "it names that very value, though its lease lasts", REPLACES
+                return "it names that very value, though its lease lasts", set()
         if value in entry.words[1:]:
             sets_it = call.f == "acquire" and any(
                 value in sent.words for sent in call.sent if sent is not entry.sent
             )
             if call.lease.token == value or sets_it:
-                return "both leases have the same token", SAME_TOKEN
-            return "it names the token of that other lease", OTHER_TOKEN
+                return "both leases have the same token", {SAME_TOKEN}
+            return "it names the token of that other lease", {OTHER_TOKEN}
         if any(each.name in LOOKS for each in entry.inner):
-            return "it looks at the value, and goes on though it is another lease's", COMPARES_WRONG
+            return "it looks at the value, and goes on though it is another lease's", set()
         if looks:
             since_ms = (entry.time_ns - looks[-1].time_ns) / MS_NS
             why = f"it compares nothing itself, and goes by a {looks[-1].name} of {since_ms:.1f} ms before"
-            return why, LOOKED_BEFORE
-        return "it does not compare whose the key is", COMPARES_NOTHING
+            return why, {LOOKED_BEFORE}
+        return "it does not compare whose the key is", set()
 
     def of_claim(self, claim: Claim) -> Told:
         """A client was told more than the nodes keep."""
@@ -312,7 +309,7 @@ class _Teller:
                 for entry in call.entries
                 if any(effect.what in ("create", "replace", "prolong") for effect in entry.effects)
             }
-            facts = {OVER_AT_RETURN if len(had) >= self.ledger.majority_for(call.lease) else MINORITY}
+            facts = set() if len(had) >= self.ledger.majority_for(call.lease) else {MINORITY}
             asked = {sent.node for sent in call.sent}
             others = {sent.node for each in self._rivals(call) for sent in each.sent}
             if asked and others and asked.isdisjoint(others):
@@ -336,7 +333,7 @@ class _Teller:
                 places = self._places_of(releases[-1]) if releases else ()
             elif earlier is not None:
                 sentence += f"; it is the lease of {self.at(earlier.asked_ns)}, which was over"
-                facts = {OVER_AT_RETURN}
+                facts = set()
             return Told(sentence, places, frozenset(facts))
         why, known = self._why_less(claim)
         sure = f"it can be sure of a majority only until {self.at(claim.kept_ns)}"
@@ -493,16 +490,13 @@ class _Teller:
             )
         )
         about = "" if off_ns < 3 * MS_NS else "about "
-        facts = {DRIFT} if fast else set()
-        if mark != "the first request":
-            facts.add(LATE)
         sentence = (
             f": the claim counts from {about}{mark}, {self.at(at_ns)}{margin}; the first request left at "
             f"{self.at(first_ns)}"
         )
         if fast:
             sentence += ", and the clock of a node is faster, as clocks may be"
-        return sentence, frozenset(facts)
+        return sentence, frozenset((DRIFT,) if fast else ())
 
     def of_residue(self) -> Told:
         """Keys stay that nobody's lease owns."""
@@ -607,15 +601,15 @@ class _Teller:
             return Told(sentence, places, frozenset((NO_END,) if no_end else ()))
         did = f"{DID[effect.what]} its key on {self._nodes()} at {self.at(entry.time_ns)} ({_said(entry)})"
         over = self.at(call.lease.over_ns)
-        state = "held" if entry.time_ns < call.lease.over_ns else call.lease.state  # as it was then
-        if state == "held":
+        state = HELD if entry.time_ns < call.lease.over_ns else call.lease.state  # as it was then
+        if state == HELD:
             sentence = (
                 f"{self._subject(call)} {did}, after its lease was over at {self.at(call.lease.until_ns)}"
             )
-            return Told(sentence, places, frozenset((state,)))
+            return Told(sentence, places, frozenset((HELD,)))
         sentence = f"{self._subject(call)} {did}, after its lease was {state} at {over}"
-        facts = {state, AFTER_ITS_END} if state == "released" and _renews(entry) else {state}
-        return Told(sentence, places, frozenset(facts))
+        renews = state == "released" and _renews(entry)
+        return Told(sentence, places, frozenset((AFTER_ITS_END,) if renews else ()))
 
     def of_progress(self) -> Told:
         """A call does not come to its end as it should."""
@@ -669,7 +663,8 @@ class _Teller:
             if own.lease is not None:
                 asked = self.at(own.lease.asked_ns)
                 said[node] += f" (the key of {_whose(own.lease.client)} acquire of {asked} lay there)"
-                facts.add(REFUSED if own.lease.client != call.client else ITS_OWN_KEY)
+                if own.lease.client == call.client:
+                    facts.add(ITS_OWN_KEY)
         nodes = self.ledger.nodes_for(call)
         if 0 < len(nodes & refusing(self.ledger, call).keys()) <= len(nodes) - self.ledger.majority:
             facts.add(MINORITY_REFUSES)

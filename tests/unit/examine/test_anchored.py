@@ -10,15 +10,14 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from lab.examine.anchored import ANCHORED, anchored, bases
-from lab.examine.examination import Examination
-from lab.examine.judge import Violation, labels
-from lab.examine.own_findings import all_violations
-from lab.examine.profile import learn
+from lab.examine.examination import Examination, tried
+from lab.examine.profile.learn import learn
 from lab.examine.programs import ALICE, BOB, Setting
 from lab.examine.reentrant import takes_again
 from lab.examine.result import Defect, Part
-from lab.examine.tried import tried
+from lab.examine.schedules.anchored import ANCHORED, anchored, bases
+from lab.examine.violations.judge import Violation, labels
+from lab.examine.violations.own_findings import all_violations
 from lab.faults.hold import Hold
 from lab.scenario.tracks import Timed
 from lab.search.as_scenario import scenarios_of

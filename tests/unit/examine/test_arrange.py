@@ -9,14 +9,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from lab.examine.arrange import arranged
-from lab.examine.catalogue import CATALOGUE
-from lab.examine.junit import junit
-from lab.examine.kept import Kept
+from lab.examine.answer.junit import junit
+from lab.examine.answer.page import to_html
+from lab.examine.answer.words import explain, headline
+from lab.examine.defects import arranged
 from lab.examine.ledger.breaches import CLAIMS, OWN_KEYS, RESIDUE
-from lab.examine.page import to_html
-from lab.examine.result import Defect
-from lab.examine.words import explain, headline
+from lab.examine.ledger.naming import CATALOGUE
+from lab.examine.result import Defect, Kept
 from lab.search.origin import Place
 from tests.unit.examine.test_output import TRIAL, defect, examined, printed, section
 

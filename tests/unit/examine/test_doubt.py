@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.doubt import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_uncertain
-from lab.examine.judge import Violation
+from lab.examine.defects import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.kinds import Kind
 from lab.examine.ledger.book import Breach
-from lab.examine.naming import Cause
+from lab.examine.ledger.naming import Cause
+from lab.examine.violations.judge import Violation
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.drift import Drift

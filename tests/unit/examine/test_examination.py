@@ -11,19 +11,18 @@ import pytest
 from msgspec.structs import replace
 
 from lab.errors import LabError
-from lab.examine.doubt import NO_CAUSE, SURE, VARIANTS
-from lab.examine.examination import STEADY, Candidate, Examination
-from lab.examine.judge import Violation
+from lab.examine.answer.words import defect_words
+from lab.examine.defects import NO_CAUSE, SURE, VARIANTS
+from lab.examine.examination import STEADY, Candidate, Examination, Progress, Tried, tried
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.ledger.book import Breach
 from lab.examine.ledger.keeping import keep
-from lab.examine.naming import Cause, causes_of
-from lab.examine.own_findings import all_violations
+from lab.examine.ledger.naming import Cause, causes_of
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.result import Part, Undecided
-from lab.examine.sharing import shared
-from lab.examine.tried import Progress, Tried, tried
-from lab.examine.words import defect_words
+from lab.examine.schedules.situations import shared
+from lab.examine.violations.judge import Violation
+from lab.examine.violations.own_findings import all_violations
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from checker.verdict import Severity
-from lab.examine.beyond import late_votes
-from lab.examine.evidence import Evidence
-from lab.examine.judge import HANG, labels, unfinished, violations
 from lab.examine.kinds import CLOCKS, LATE, Kind
-from lab.examine.naming import causes_of
+from lab.examine.ledger.naming import causes_of
 from lab.examine.programs import PROGRAMS, Setting, split
+from lab.examine.schedules.beyond import late_votes
+from lab.examine.violations.evidence import Evidence
+from lab.examine.violations.judge import HANG, labels, unfinished, violations
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut

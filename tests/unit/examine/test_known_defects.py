@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from lab.drivers.registry import rows
-from lab.examine.catalogue import CATALOGUE
+from lab.examine.answer.words import SOUGHT
 from lab.examine.command import Asked
+from lab.examine.examination import Progress
+from lab.examine.ledger.naming import CATALOGUE
 from lab.examine.result import Examined
-from lab.examine.tried import Progress
-from lab.examine.words import SOUGHT
 from lab.paths import scenario_dir
 from lab.search.loop import OutOfTime
 from tests.local import known_defects as measured

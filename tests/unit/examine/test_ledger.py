@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from lab.examine.catalogue import CATALOGUE, UNKNOWN, Pattern, name_of
 from lab.examine.ledger.book import OTHERS, Breach, Call, Entry, Lease, Ledger, Lies, Slot
 from lab.examine.ledger.breaches import (
     BESIDE,
@@ -23,8 +22,8 @@ from lab.examine.ledger.breaches import (
 )
 from lab.examine.ledger.cause import cause_of
 from lab.examine.ledger.keeping import keep
+from lab.examine.ledger.naming import CATALOGUE, UNKNOWN, Pattern, causes_of, name_of
 from lab.examine.ledger.rules import FAILS, IS_LATE, breaches
-from lab.examine.naming import causes_of
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut

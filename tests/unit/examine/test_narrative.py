@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.narrative import LINES_MAX, cut, shortened
+from lab.examine.answer.narrative import LINES_MAX, cut, shortened
 
 
 @pytest.mark.parametrize(

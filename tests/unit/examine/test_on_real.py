@@ -12,14 +12,13 @@ import pytest
 from lab.batch.item import Item
 from lab.batch.row import Row
 from lab.errors import ExitCode, LabError
-from lab.examine import on_real
+from lab.examine.answer import on_real
+from lab.examine.answer.junit import junit
+from lab.examine.answer.on_real import run_on_real
+from lab.examine.answer.page import to_html
+from lab.examine.answer.words import defect_words
 from lab.examine.command import Asked
-from lab.examine.junit import junit
-from lab.examine.kept import RESULT, Kept
-from lab.examine.on_real import run_on_real
-from lab.examine.page import to_html
-from lab.examine.result import decode
-from lab.examine.words import defect_words
+from lab.examine.result import RESULT, Kept, decode
 from lab.substrates.interruption import Interrupted
 from tests.unit.examine.test_output import defect, examined, printed
 

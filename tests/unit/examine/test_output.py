@@ -15,29 +15,31 @@ from rich.console import Console
 
 from lab.cli.examine_output import print_examined, progress_line
 from lab.errors import ExitCode, LabError
-from lab.examine.catalogue import CATALOGUE
-from lab.examine.junit import junit
-from lab.examine.keep import keep
-from lab.examine.kept import RESULT, Kept, directory_for
+from lab.examine.answer.junit import junit
+from lab.examine.answer.keep import keep
+from lab.examine.answer.narrative import schedule_words
+from lab.examine.answer.page import to_html
+from lab.examine.answer.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
+from lab.examine.command import parse_options
+from lab.examine.examination import Progress
 from lab.examine.kinds import LIMITS, SEMAPHORE, SENTENCES
-from lab.examine.options import parse_options
-from lab.examine.page import to_html
-from lab.examine.plan import BEYOND, DRAWN, NAMES, PAIRS, SINGLES
+from lab.examine.ledger.naming import CATALOGUE
 from lab.examine.result import (
     NO_TIME,
+    RESULT,
     Defect,
     Directed,
     Examined,
+    Kept,
     Limit,
     Lines,
     LockExecuted,
     Part,
     Undecided,
     decode,
+    directory_for,
 )
-from lab.examine.schedule_words import schedule_words
-from lab.examine.tried import Progress
-from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
+from lab.examine.schedules.plan import BEYOND, DRAWN, NAMES, PAIRS, SINGLES
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
 from lab.scenario.tracks import Timed

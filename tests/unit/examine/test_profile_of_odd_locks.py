@@ -93,7 +93,8 @@ def test_what_cannot_be_run_is_not_shown_and_the_rest_is() -> None:
     ]  # fmt: skip
     assert profile.not_tried == [f"{about}: {why}" for about in missing]
     assert profile.facts["nodes"] == "An acquire asks 1 of 5 nodes: A."
-    assert (profile.quorum, profile.blocking, profile.watchdog) == (1, None, None)
+    assert profile.facts["quorum"] == "An acquire needs the one node that it uses, and none of the others."
+    assert (profile.blocking, profile.watchdog) == (None, None)
     assert profile.facts["errors"] == f"It raised what it must not: {why}; 5 trials ended by that."
 
 
@@ -150,5 +151,5 @@ def test_nothing_is_guessed_of_a_lock_that_is_never_granted() -> None:
     assert shown == {"clock", "errors"}
     assert len(profile.not_tried) == len(profile.facts) - len(shown)
     reported = asdict(profile)
-    unknown = ["quorum", "blocking", "tries", "gives_up_ns", "token_per", "expires", "margin_ns", "watchdog"]
+    unknown = ["blocking", "tries", "gives_up_ns", "watchdog"]
     assert {field: reported[field] for field in unknown} == dict.fromkeys(unknown)

@@ -8,8 +8,12 @@ from dataclasses import replace
 import msgspec.structs
 import pytest
 
-from lab.examine.crossing_extensions import crossing_extensions
-from lab.examine.directed import (
+from lab.examine.kinds import Kind
+from lab.examine.ledger.naming import causes_of
+from lab.examine.profile.learn import learn
+from lab.examine.profile.probes import Profile
+from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
+from lab.examine.schedules.directed import (
     after_a_first_answer,
     beside_another_lock,
     between_two_commands,
@@ -23,30 +27,28 @@ from lab.examine.directed import (
     released_before_it_waits,
     undone_too_late,
 )
-from lab.examine.kinds import Kind
-from lab.examine.long_after import long_after
-from lab.examine.naming import causes_of
-from lab.examine.own_findings import all_violations
-from lab.examine.probes import Profile
-from lab.examine.profile import learn
-from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
-from lab.examine.seen import Seen
-from lab.examine.sharing import apart_at_open, disjoint, shared
-from lab.examine.situations import (
+from lab.examine.schedules.situations import (
     OPERATIONS,
     RATES,
     Found,
+    apart_at_open,
     away,
     bare,
     clocks,
+    crossing_extensions,
+    disjoint,
     in_turns,
+    long_after,
     outlived,
     patient,
     released_late,
+    shared,
     situations,
     sorts,
 )
-from lab.examine.slow_replies import slow_replies
+from lab.examine.schedules.slow_replies import slow_replies
+from lab.examine.violations.evidence import Evidence
+from lab.examine.violations.own_findings import all_violations
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.hold import Hold
@@ -369,8 +371,8 @@ def test_nobody_is_kept_from_the_nodes_where_no_majority_counts_or_there_are_too
 
 def test_late_answers_come_when_another_has_the_lock_and_she_waits_for_others() -> None:
     for late in late_answers(Setting(f"{LOCKS}.misleading:KeepsItsConnection", OPTIONS, 1), extends=True):
-        seen = Seen(run_trial(late, watch=True))
-        come_ns = seen.evidence.fault_ends()["f1"]
+        seen = Evidence(run_trial(late, watch=True))
+        come_ns = seen.fault_ends()["f1"]
         held, given_back = seen.of(BOB, "acquire")[-1], seen.of(BOB, "release")[0]
         waits = seen.of(ALICE, "acquire")[2]
         assert held.how == "ok"

@@ -9,20 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from lab.durations import parse_duration_ns
-from lab.examine.beyond import forgetting
-from lab.examine.catalogue import name_of
-from lab.examine.directed import after_a_first_answer
-from lab.examine.judge import violations
-from lab.examine.keys_that_stay import keys_that_stay
 from lab.examine.ledger.keeping import keep
+from lab.examine.ledger.naming import causes_of, name_of
 from lab.examine.ledger.rules import breaches
 from lab.examine.ledger.words import tell
-from lab.examine.naming import causes_of
-from lab.examine.own_findings import all_violations
-from lab.examine.plan import again
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.examine.reentrant import given_back_once
-from lab.examine.sharing import shared
+from lab.examine.schedules.beyond import forgetting
+from lab.examine.schedules.directed import after_a_first_answer
+from lab.examine.schedules.plan import again
+from lab.examine.schedules.situations import shared
+from lab.examine.violations.judge import violations
+from lab.examine.violations.keys_that_stay import keys_that_stay
+from lab.examine.violations.own_findings import all_violations
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
 from lab.examine import command
-from lab.examine.command import Asked, examine
+from lab.examine.command import Asked, examine, executed
 from lab.examine.examination import Examination
-from lab.examine.executed import executed
 from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.result import Part

@@ -13,7 +13,7 @@ from hypothesis.vendor import pretty
 from lab import strategies
 from lab.api.strategies import SAFE_KINDS, Ran, Round, Trial, Violated
 from lab.errors import LabError
-from lab.examine.judge import labels, unfinished
+from lab.examine.violations.judge import labels, unfinished
 from lab.faults.base import Fault
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut

@@ -1,0 +1,1 @@
+"""The answer: in sentences, as a page, a picture, scenarios that run again, and for programs."""

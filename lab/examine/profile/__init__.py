@@ -1,0 +1,1 @@
+"""What a lock is, learned by asking it."""

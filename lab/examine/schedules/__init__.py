@@ -1,0 +1,1 @@
+"""What is tried: small schedules of clients and faults, and the order in which they are run."""
