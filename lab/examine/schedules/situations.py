@@ -64,9 +64,8 @@ from lab.faults.reset import Reset
 from lab.scenario.triggers import Trigger, at_start, on
 from lab.scenario.types import NODE_NAMES
 from lab.search.faults import FOR_GOOD, lasting, timed_fault, with_fields
-from lab.search.runner import run_trial
+from lab.search.runner import ZERO_NS, run_trial
 from lab.search.trial import START_NS, Round, Trial
-from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 T = TypeVar("T")
 SITUATIONS: Final = "situations, one fault each"
@@ -450,7 +449,7 @@ def _sent(seen: Evidence, operation: Operation) -> list[tuple[int, tuple[str, ..
             (
                 at
                 for at, (ns, targets) in enumerate(zip(sendings.times_ns, sendings.targets, strict=True))
-                if request.node in targets and ns + MONOTONIC_START_NS <= request.time_ns
+                if request.node in targets and ns - START_NS + ZERO_NS <= request.time_ns
             ),
             default=None,
         )
