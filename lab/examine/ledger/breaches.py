@@ -88,7 +88,7 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
             return Breach(OWN_KEYS, f, what, BESIDE)
     is_over = lease.state not in ("asked", "held") and lease.over_ns < sent_ns - GRACE_NS
     if lease.state == "held" and f == "acquire":  # by a task that it has left behind
-        is_over = 0 < lease.until_ns < sent_ns - GRACE_NS and not lease.renews
+        is_over = 0 < lease.until_ns < sent_ns - GRACE_NS and not (lease.renews and what == "prolong")
     if grows and f != "release" and is_over:
         return Breach(RESIDUE, f, what, OWN + OVER)
     if (grows and f in ("release", "held")) or (f == "extend" and what == "create"):
