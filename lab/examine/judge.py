@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from checker.verdict import Finding, Severity
-from lab.drivers import is_driver
 from lab.errors import LabError
 from lab.examine.kinds import client_repeats, limits_its_tries, longest_wait_ns
 from lab.faults.client_crash import ClientCrash
@@ -30,11 +27,10 @@ from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
 from lab.faults.promote import Promote
 from lab.faults.stall_disk import StallDisk
-from lab.locks.driver import ANSWER_WITHIN
 from lab.scenario.tracks import Timed
 from lab.search.actor import capacity_in
 from lab.search.faults import client_of, every_fault, is_a
-from lab.search.runner import ZERO_NS, Outcome, is_unattended, run_trial
+from lab.search.runner import ZERO_NS, Outcome, given_longer, is_unattended, run_trial
 from lab.search.suspicion import named, suspected
 from lab.search.trial import Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -179,15 +175,11 @@ def never_ends(trial: Trial, grant_id: str, f: str) -> bool:
 
 def _never_ending(trial: Trial) -> frozenset[tuple[str, str]]:
     """The calls, by their grants and operations, that have no end after ``HANG_NS`` in a trial."""
-    horizon_ns = trial.horizon_ns + HANG_NS
-    options = dict(trial.options)
-    if is_driver(trial.lock):  # the lab gives up no call itself
-        options[ANSWER_WITHIN] = f"{2 * horizon_ns}ns"
     try:
-        outcome = run_trial(replace(trial, horizon_ns=horizon_ns, options=options))
+        outcome = run_trial(given_longer(trial, HANG_NS))
     except (LabError, SimulationError):
         return frozenset()
-    end_ns, gone = MONOTONIC_START_NS + horizon_ns, _out_of_action(outcome)
+    end_ns, gone = end_ns_of(outcome), _out_of_action(outcome)
     return frozenset(
         (event.get("grant_id", ""), event["f"])
         for client, event in _pending(outcome).items()
