@@ -442,7 +442,10 @@ class RoutineThread(Routine):
     def _run(self, run: Callable[[], Any]) -> None:
         _ROUTINE.set(self)
         try:
-            run()
+            answer = run()
+            if inspect.isawaitable(answer):
+                _give_up(answer)
+                raise TypeError("it returned something to await, though its lock seems to block")
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for it
             self._error = error
         self._changed.set()
@@ -495,6 +498,12 @@ class RoutineTask(Routine):
             task = asyncio.current_task()
             if not isinstance(failure, BodyCancelled) or (task is not None and task.cancelling()):
                 raise
+
+
+def _give_up(awaitable: Any) -> None:
+    """Await it never, without a warning that it never was."""
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
 
 
 async def _run(run: Callable[[], Any]) -> Any:

@@ -467,10 +467,7 @@ class _Look:
         lock = found
         if style == "function":
             assert made is not None
-            lock = self._made(made, is_async)
-            is_two_in_one = self._is_two_in_one(lock)
-            style = "decorator" if inspect.isroutine(lock) else "object" if is_two_in_one else "function"
-            style = self._style_of(lock) if style == "function" else style
+            lock, style, is_async = self._of_function(made, is_async)
         readers = self._readers(lock)
         mode = self._mode or ("write" if readers is not None else None)
         through = None
@@ -883,6 +880,45 @@ class _Look:
         waits = any(isinstance(each, ast.AsyncFunctionDef | ast.Await) for each in ast.walk(self._tree()))
         return waits or (self._imports(".asyncio") and not self._imports(""))
 
+    def _of_function(self, made: Use, is_async: bool) -> tuple[Any, Style, bool]:
+        """What a function makes, how that is used, and whether it is async. Raises ``LabError``.
+
+        ``is_async`` is what its source looks like. What a decorator makes says more: if that is of the other
+        kind, it is made again, with such a client.
+        """
+        lock = self._made(made, is_async)
+        if not inspect.isroutine(lock):
+            return lock, "object" if self._is_two_in_one(lock) else self._style_of(lock), is_async
+        if self._decorates(lock, is_async) is not is_async:
+            lock, is_async = self._made(made, not is_async), not is_async
+        return lock, "decorator", is_async
+
+    def _decorates(self, decorator: Any, is_async: bool) -> bool:
+        """Whether what it makes of a function is async; of one that makes either what its client is.
+
+        ``is_async`` counts if it makes plain functions alone, which may return something to await.
+        """
+        try:
+            of_plain, of_async = (
+                inspect.iscoroutinefunction(decorator(each)) for each in (_plain_body, _body)
+            )
+        except Exception:  # noqa: BLE001 - what is wrong with it is seen when it is used
+            return is_async
+        if of_plain == of_async:
+            return of_async or is_async
+        said = self._client_is_async()
+        return self._imports(".asyncio") and not self._imports("") if said is None else said
+
+    def _client_is_async(self) -> bool | None:
+        """Whether its client is one for asyncio, by the type of the parameter; None: it has no such type."""
+        try:
+            given = inspect.signature(self._found, eval_str=True).parameters.values()
+        except (NameError, TypeError, ValueError):
+            return None
+        places = [str(getattr(each.annotation, "__module__", "")) for each in given]
+        said = {".asyncio" in place for place in places if place.partition(".")[0] in ("redis", "valkey")}
+        return said.pop() if len(said) == 1 else None
+
     def _imports(self, part: str) -> bool:
         """Whether its module has the client library, or its part for asyncio, or classes of that."""
         places = {f"{library}{part}" for library in ("redis", "valkey")}
@@ -1170,6 +1206,14 @@ def class_of_clients(library: Library, *, is_async: bool) -> Any:
 def class_of_sentinel(library: Library, *, is_async: bool) -> Any:
     """The class of the client library that asks Sentinels."""
     return importlib.import_module(f"{library}{'.asyncio' if is_async else ''}.sentinel").Sentinel
+
+
+def _plain_body() -> None:
+    """What a decorator is given, to see what it makes of it."""
+
+
+async def _body() -> None:
+    """What a decorator for async functions is given."""
 
 
 def _sample(target: Any, made: Use, library: Library, is_async: bool) -> Any:

@@ -31,9 +31,11 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The examination of one library, from the name of its driver alone.
 
-    ``found`` and ``missed`` are scenarios of known defects, ``causes`` those of all defects. ``undecided``:
-    how many things were seen that are not certain to be defects. ``stopped``: it ended when all known defects
-    were found. ``real_s`` and ``cpu_s`` are of the lab with its drivers, ``load`` that of the machine.
+    ``found`` and ``missed`` are scenarios of known defects, ``causes`` those of all defects, ``unconfirmed``
+    those of defects that are no known ones, which nobody has looked at on real Redis (None: nobody noted
+    them). ``undecided``: how many things were seen that are not certain to be defects. ``stopped``: it ended
+    when all known defects were found. ``real_s`` and ``cpu_s`` are of the lab with its drivers, ``load`` that
+    of the machine.
     """
 
     version: str
@@ -52,6 +54,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tried: tuple[Tried, ...]
     server: str = ""
     """What was asked for with ``--server``."""
+    unconfirmed: tuple[str, ...] | None = None
 
 
 def read_kept(directory: Path) -> dict[str, Kept]:
@@ -114,7 +117,8 @@ def _clean(kept: Mapping[str, Kept]) -> Iterator[str]:
 def _took(kept: Mapping[str, Kept]) -> Iterator[str]:
     yield "Seconds are those of a machine with two cores that other work shares, at the load in the table,"
     yield "so the real time is long; the CPU time is that of the lab and the driver. An examination ends when"
-    yield "all known defects are found that a driver's name can lead to, or with its budget."
+    yield "all known defects are found that a driver's name can lead to, or with its budget. What was"
+    yield "reported besides was not confirmed on real Redis: it may be a defect, a stated limit, or neither."
     yield ""
     rows_of = (
         (
@@ -122,6 +126,7 @@ def _took(kept: Mapping[str, Kept]) -> Iterator[str]:
             each.version,
             f"{len(each.found)} of {len(each.found) + len(each.missed)}",
             ", ".join(each.missed) or "–",
+            "not noted" if each.unconfirmed is None else ", ".join(each.unconfirmed) or "–",
             str(each.schedules),
             str(each.cpu_s),
             str(each.real_s),
@@ -130,7 +135,10 @@ def _took(kept: Mapping[str, Kept]) -> Iterator[str]:
         )
         for name, each in kept.items()
     )
-    columns = ("driver", "version", "known found", "missed", "schedules", "CPU s", "real s", "load", "ended")
+    columns = (
+        *("driver", "version", "known found", "missed", "not confirmed", "schedules", "CPU s", "real s"),
+        *("load", "ended"),
+    )
     yield markdown_table(columns, rows_of).rstrip("\n")
 
 

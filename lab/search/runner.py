@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.channel import Channel
@@ -25,6 +26,7 @@ from lab.errors import NotModelled, UnknownOutcome
 from lab.faults.client_crash import ClientCrash
 from lab.locks.base import Lock
 from lab.locks.capacity import Capacity
+from lab.locks.driver import ANSWER_WITHIN
 from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
 from lab.run.failover_watch import FailoverWatch
@@ -148,6 +150,14 @@ def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Ou
             operations.
     """
     return on_either_wire(lambda chosen: TrialRun(trial, chosen, watch=watch).run(), wire)
+
+
+def given_longer(trial: Trial, more_ns: int) -> Trial:
+    """The same trial with so much more time, in which the lab gives up no call of a driver by itself."""
+    horizon_ns, options = trial.horizon_ns + more_ns, trial.options
+    if is_driver(trial.lock):
+        options = {**options, ANSWER_WITHIN: f"{2 * horizon_ns}ns"}
+    return replace(trial, horizon_ns=horizon_ns, options=options)
 
 
 def on_either_wire(run: Callable[[Wire], T], wire: Wire = "direct") -> T:

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.usefixtures("_patched")
 PLACE = "tests.locks_to_test.ordinary."
 QUICK = (("retries", 0), ("socket_timeout", 0.15))
 """Clients that repeat nothing: what is left then is the lock's own."""
+PATIENT = (("retries", 0), ("socket_timeout", 5.0))
+"""Clients that repeat nothing either, and wait for an answer for longer than a lease lasts."""
 
 
 def here(lock: str) -> str:
@@ -73,13 +75,24 @@ def test_the_correct_twin_is_clean_in_that_situation(lock: str, sort: str) -> No
         assert {name for each in found[sort] for name in violations(each)} == set()
 
 
+@pytest.mark.parametrize(
+    ("lock", "causes"), [("LooksFirstAndCountsLate", ["late-extension-deadline"]), ("LooksFirst", [])]
+)
+def test_answers_of_the_last_round_alone_are_late(lock: str, causes: list[str]) -> None:
+    """An extension that looks before it prolongs gives up if what it learns by looking comes late."""
+    name = f"{PLACE}deadlines:{lock}"
+    with situations_of(Asked(name, jobs=1, options=PATIENT)) as found:
+        shown = [each for each in found["late replies"] if "false-validity" in violations(each)]
+        assert [each.kind for trial in shown for each in causes_of(trial, "false-validity")][:1] == causes
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
     "lock",
     [
         *("fenced:Numbered", "fenced:numbered", "fenced:take_numbered"),
-        *("deadlines:Extended", "deadlines:OnMostNodes"),
+        *("deadlines:Extended", "deadlines:OnMostNodes", "deadlines:LooksFirst"),
         *("undone:UndoneEverywhere", "called_at_once:token_of_call", "renewing:StaysLost"),
     ],
 )

@@ -290,6 +290,7 @@ def to_keep(measured: Measured) -> Kept | None:
     if done is None:
         return None
     missed = [each.scenario for each in measured.missed]
+    known = {measured.place_of(each) for each in measured.wanted}
     return Kept(
         row(measured.driver).version,
         done.servers,
@@ -306,6 +307,7 @@ def to_keep(measured: Measured) -> Kept | None:
         len(done.undecided),
         tuple(Tried(part.name, part.tried, part.of or 0) for part in done.parts if part.tried),
         measured.asked.server,
+        tuple(each.cause for at, each in enumerate(done.defects) if at not in known),
     )
 
 

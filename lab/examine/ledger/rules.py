@@ -25,7 +25,7 @@ from lab.examine.ledger.breaches import (
 )
 from lab.examine.ledger.keeping import Kept
 from lab.examine.violations.evidence import ABOUT_CONNECTIONS, Evidence
-from lab.examine.violations.judge import may_repeat
+from lab.examine.violations.judge import end_ns_of, may_repeat, never_ends
 from lab.examine.violations.renewal import lapses, may_lapse, words
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
@@ -40,8 +40,7 @@ from lab.scenario.tracks import Timed
 from lab.search.faults import client_of, is_a, nodes_of
 from lab.search.guard import CANCELLED
 from lab.search.origin import Sent
-from lab.search.runner import ZERO_NS, Outcome, is_unattended
-from lab.search.trial import START_NS
+from lab.search.runner import Outcome, is_unattended
 
 RAISES, NEVER_ENDS, IS_LATE, FAILS, MIXES = "raises", "never ends", "is late", "fails", "mixes keys"
 STOPS: Final = "stops renewing"
@@ -294,7 +293,7 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         )
     end_ns = max((event["time_ns"] for event in outcome.events), default=0)
     if any(call.ended_ns == NEVER for call in ledger.calls):
-        end_ns = max(end_ns, ZERO_NS - START_NS + outcome.trial.horizon_ns)
+        end_ns = end_ns_of(outcome)
     refused = _refused_by_keys(ledger)
     limit_ns = None if outcome.struck else longest_wait_ns(outcome.trial.lock, outcome.trial.options)
     for call in ledger.calls:
@@ -303,7 +302,9 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         if call.f == "acquire" and limit_ns is not None and took_ns > limit_ns:
             yield Found(Breach(PROGRESS, "acquire", OUTWAITS), call.called_ns + limit_ns, call=call)
         if took_ns > bound_ns and not is_out(outcome, call.client):
-            what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
+            is_open = call.ended_ns == NEVER and not may_repeat(outcome)
+            has_no_end = is_open and never_ends(outcome.trial, call.lease.grant_id, call.f)
+            what = NEVER_ENDS if has_no_end else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
             # It may wait for an answer that was lost, unless it has been heard of since.
             away = away_from(outcome, call.client, call.called_ns, over_ns, losing_only=True)

@@ -66,6 +66,7 @@ from lab.examine.ledger.rules import (
     undoing,
 )
 from lab.examine.violations.evidence import ABOUT_CONNECTIONS, Evidence, form_of
+from lab.examine.violations.judge import end_ns_of
 from lab.faults.drift import Drift
 from lab.faults.failover import Failover
 from lab.faults.promote import Promote
@@ -634,8 +635,7 @@ class _Teller:
             asked, places = f"{asked}; it waits at {waiting[-1].text!r}", waiting
         took = f"took {_seconds(call.ended_ns - call.called_ns)}"
         if call.ended_ns == NEVER:
-            last_ns = max(event["time_ns"] for event in self.outcome.events)
-            took = f"was not over after {_seconds(last_ns - call.called_ns)}"
+            took = f"was not over after {_seconds(end_ns_of(self.outcome) - call.called_ns)}"
         failed = f"failed at {self.at(call.ended_ns)} although the lock was free"
         wait_ns = longest_wait_ns(self.outcome.trial.lock, self.outcome.trial.options)
         limit = f"{took}, and by its time-out it should take {_seconds(wait_ns or 0)} at most"

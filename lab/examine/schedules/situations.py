@@ -100,6 +100,14 @@ class _Usual:
         nth = next(found, None)
         return None if nth is None else on(ALICE, "sends", nth)
 
+    def last_round(self, f: str, nodes: tuple[str, ...]) -> Trigger | None:
+        """The moment in which an operation first sends to one of these nodes what it asks it last.
+
+        An operation that looks first and sets then has a round of answers before the one that counts.
+        """
+        last = {name: nth for nth, targets in self.sends.get(f, ()) for name in targets if name in nodes}
+        return on(ALICE, "sends", min(last.values())) if last else None
+
     def last(self, f: str) -> Trigger | None:
         """Just after the last sending of an operation."""
         sent = self.sends.get(f)
@@ -391,14 +399,21 @@ def held_up(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
 
 
 def late_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
-    """With a short lease, which time-outs outlive: replies come when the lease is over."""
+    """With a short lease, which time-outs outlive: replies come when the lease is over.
+
+    All of an operation are late, or those of its last round: an operation that asks in several rounds gives
+    up after the first one, if it looks at what that says.
+    """
     short = setting.with_ttl(SHORT_TTLS_NS[-1])
     usual = _usual(short, profile, takes_over=True)
     for f in ("acquire", "extend"):
-        if usual is not None and (when := usual.when(f, setting.names)) is not None:
-            past_ns = short.ttl_ns * 13 // 10
-            held = timed_fault(Hold, when, ALICE, setting.names, 0, past_ns, "replies")
-            yield replace(usual.trial, faults=(held,))
+        if usual is None:
+            return
+        for when in dict.fromkeys((usual.when(f, setting.names), usual.last_round(f, setting.names))):
+            if when is not None:
+                past_ns = short.ttl_ns * 13 // 10
+                held = timed_fault(Hold, when, ALICE, setting.names, 0, past_ns, "replies")
+                yield replace(usual.trial, faults=(held,))
 
 
 def _sets(setting: Setting) -> list[tuple[str, ...]]:

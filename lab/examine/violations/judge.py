@@ -6,11 +6,13 @@ suspect what the checker clears; a test holds it to missing nothing.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from checker.verdict import Finding, Severity
+from lab.errors import LabError
 from lab.examine.kinds import client_repeats, limits_its_tries, longest_wait_ns
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
@@ -28,21 +30,31 @@ from lab.faults.stall_disk import StallDisk
 from lab.scenario.tracks import Timed
 from lab.search.actor import capacity_in
 from lab.search.faults import client_of, every_fault, is_a
-from lab.search.runner import ZERO_NS, Outcome, is_unattended
+from lab.search.runner import ZERO_NS, Outcome, given_longer, is_unattended, run_trial
 from lab.search.suspicion import named, suspected
 from lab.search.trial import Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
+from lab.substrates.sim.errors import SimulationError
 
 ERROR: Final = "error"
 """The lock raised an exception that no lock may raise."""
 HANG: Final = "hang"
 """An operation never came to an end."""
+HANG_NS: Final = 1000 * 10**9
+"""A call that has not ended after this never ends.
+
+It is longer than a time-out that a client library has for a node (60 s of PHP and of Lettuce are the longest
+among those that are driven here), and than Linux itself waits for an acknowledgement by default (924 s).
+"""
 RELEASE: Final = "release-without-effect"
 """A release left the key of its lease on the nodes, though no fault struck and the lease lasted yet."""
 RENEWAL: Final = "renewal-stops"
 """A lease that renews itself was over while its holder lived and nodes answered."""
 LATE_RETURN: Final = "late-return"
 """An acquire took far longer than the lock says that it waits, though no fault struck."""
+_KNOWN: Final[OrderedDict[bytes, frozenset[tuple[str, str]]]] = OrderedDict()
+"""Which calls have no end in the last trials in which that was asked: a trial is judged more than once."""
+KNOWN_MAX: Final = 256
 FOR_EVER_NS: Final = 1 << 62
 LEASES: Final = 3
 """A call that takes longer than so many leases had time enough."""
@@ -60,15 +72,18 @@ class Violation:
 
 
 def violations(outcome: Outcome) -> dict[str, Violation]:
-    """All that is wrong in this history, by the finding's name; the first of each."""
+    """All that is wrong in this history, by the finding's name; the first of each; only inside ``trials``."""
     found: dict[str, Violation] = {}
     for failure in outcome.failures:
         headline = f"{failure.client}'s {failure.f} raised {failure.error}"
         evidence = (f"in {failure.where}",)
         found.setdefault(ERROR, Violation(ERROR, headline, evidence, clients=(failure.client,)))
     for event in unfinished(outcome):
+        if not never_ends(outcome.trial, event.get("grant_id", ""), event["f"]):
+            continue
         headline = f"{event['client']}'s {event['f']} never came to an end"
-        evidence = (f"it was called {_seconds(outcome, event['time_ns'])} after the start",)
+        called = f"it was called {_seconds(outcome, event['time_ns'])} after the start"
+        evidence = (f"{called}, and had not ended {HANG_NS / 1e9:.0f} s later",)
         found.setdefault(HANG, Violation(HANG, headline, evidence, clients=(event["client"],)))
     for event, took_ns in outwaited(outcome):
         headline = f"{event['client']}'s acquire took longer than the lock says that it waits"
@@ -101,7 +116,9 @@ def _violation(finding: Finding) -> Violation:
 
 
 def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
-    """The calls that had no end although there was time enough, some leases, and their client was well.
+    """The calls that had no end although their client was well, and they had some leases of time for it.
+
+    Whether they have one later ``never_ends`` says.
 
     An acquire of a lock that takes no number of tries may wait for the lock, for as long as it likes; that is
     judged by who gets it. Any other may take so long for each node, since it may ask them one by one. Where
@@ -111,17 +128,9 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     trial = outcome.trial
     may_wait = not limits_its_tries(trial.lock, trial.options)
     repeats = may_repeat(outcome)
-    last_ns = max((event["time_ns"] for event in outcome.events), default=0)
-    end_ns = max(last_ns, MONOTONIC_START_NS + trial.horizon_ns)
+    last_ns, end_ns = _last_ns(outcome), end_ns_of(outcome)
     still = _out_of_action(outcome)
-    pending: dict[str, dict[str, Any]] = {}
-    for event in outcome.events:
-        client = event.get("client")
-        if client is not None and not is_unattended(event):
-            if event["type"] == "invoke":
-                pending[client] = event
-            else:
-                pending.pop(client, None)
+    pending = _pending(outcome)
     in_vain = (
         len(pending) == 1
         and end_ns - last_ns > LEASES * trial.longest_ttl_ns
@@ -140,6 +149,55 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
         for client, event in pending.items()
         if client not in still and end_ns - event["time_ns"] > may_take_ns(event)
     ]
+
+
+def _last_ns(outcome: Outcome) -> int:
+    return max((event["time_ns"] for event in outcome.events), default=0)
+
+
+def end_ns_of(outcome: Outcome) -> int:
+    """The end of a trial in which a call has no end: it was given all its time."""
+    return max(_last_ns(outcome), MONOTONIC_START_NS + outcome.trial.horizon_ns)
+
+
+def never_ends(trial: Trial, grant_id: str, f: str) -> bool:
+    """Whether a call without an end in a trial has none if it gets ``HANG_NS`` more; only inside ``trials``.
+
+    If that can't be run, nobody knows, and it counts as one that might have ended.
+    """
+    key = trial.key()
+    if key not in _KNOWN:
+        if len(_KNOWN) == KNOWN_MAX:
+            _KNOWN.popitem(last=False)
+        _KNOWN[key] = _never_ending(trial)
+    return (grant_id, f) in _KNOWN[key]
+
+
+def _never_ending(trial: Trial) -> frozenset[tuple[str, str]]:
+    """The calls, by their grants and operations, that have no end after ``HANG_NS`` in a trial."""
+    try:
+        outcome = run_trial(given_longer(trial, HANG_NS))
+    except (LabError, SimulationError):
+        return frozenset()
+    end_ns, gone = end_ns_of(outcome), _out_of_action(outcome)
+    return frozenset(
+        (event.get("grant_id", ""), event["f"])
+        for client, event in _pending(outcome).items()
+        if client not in gone and end_ns - event["time_ns"] > HANG_NS
+    )
+
+
+def _pending(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    """The call that each client waits for at the end, if it waits for one."""
+    pending: dict[str, dict[str, Any]] = {}
+    for event in outcome.events:
+        client = event.get("client")
+        if client is not None and not is_unattended(event):
+            if event["type"] == "invoke":
+                pending[client] = event
+            else:
+                pending.pop(client, None)
+    return pending
 
 
 def outwaited(outcome: Outcome) -> Iterator[tuple[dict[str, Any], int]]:

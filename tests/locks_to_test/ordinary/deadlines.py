@@ -56,6 +56,7 @@ class OnMostNodes:
     """Redlock, all nodes at once; ``per_second`` is how it counts the time that the nodes took."""
 
     per_second = 1000
+    answer_s = 0.2
 
     def __init__(self, clients: list[redis.asyncio.Redis], name: str, ttl_ms: int = 10_000):
         self.clients, self.name, self.ttl_ms = clients, f"lock:{name}", ttl_ms
@@ -84,7 +85,7 @@ class OnMostNodes:
         return time.monotonic() < self.ends
 
     async def _ask(self, *command):
-        asked = [asyncio.wait_for(client.execute_command(*command), 0.2) for client in self.clients]
+        asked = [asyncio.wait_for(client.execute_command(*command), self.answer_s) for client in self.clients]
         return await asyncio.gather(*asked, return_exceptions=True)
 
 
@@ -92,3 +93,31 @@ class CountsInSeconds(OnMostNodes):
     """Takes seconds from milliseconds."""
 
     per_second = 1
+
+
+class LooksFirst(OnMostNodes):
+    """An extension asks whose the lock is before it prolongs it, and waits long for both answers."""
+
+    answer_s = 5.0
+
+    async def extend(self, ttl_ms):
+        began = time.monotonic()
+        owners = await self._ask("GET", self.name)
+        if sum(owner == self.token.encode() for owner in owners) <= len(self.clients) // 2:
+            return False
+        votes = await self._ask("EVAL", PROLONG, 1, self.name, self.token, ttl_ms)
+        ends = self.counted_from(began) + (ttl_ms * 0.99 - 2) / 1000
+        if sum(vote == 1 for vote in votes) <= len(self.clients) // 2 or time.monotonic() >= ends:
+            return False
+        self.ends = ends
+        return True
+
+    def counted_from(self, began):
+        return began
+
+
+class LooksFirstAndCountsLate(LooksFirst):
+    """Its extended lease is counted from the answers."""
+
+    def counted_from(self, began):
+        return time.monotonic()

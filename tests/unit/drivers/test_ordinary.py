@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import sys
 import threading
@@ -77,6 +78,10 @@ def decorator(client, key, ttl_ms=1000):
 def with_lock(client, key, ttl_ms, func):
     calls.append("before")
     return func()
+async def awaited(func):
+    return await func()
+def with_lock_later(client, key, ttl_ms, func):
+    return awaited(func)
 """
 
 IN_ASYNC = """
@@ -197,6 +202,15 @@ def test_a_decorated_function_lasts_until_the_release(locks: Any) -> None:
         acquired(used, "taken")
     with pytest.raises(Refused, match="ValueError: broken"):
         acquired(used, "broken")
+
+
+def test_what_is_to_be_awaited_is_no_refusal_of_a_lock_that_seems_to_block(
+    locks: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(TypeError, match="it returned something to await"):
+        acquired(session("with_lock_later"))
+    gc.collect()
+    assert not [str(each.message) for each in recwarn if "never awaited" in str(each.message)]
 
 
 def test_a_function_is_decorated_once_and_called_for_each_lease(locks: Any) -> None:

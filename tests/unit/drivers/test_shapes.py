@@ -109,6 +109,14 @@ def test_what_waits_is_simulated_and_what_blocks_gets_a_process() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lock", "is_async"), [("exclusive", True), ("of_either_kind", False), ("of_its_client", True)]
+)
+def test_whether_a_decorator_is_async_is_seen_by_what_it_makes(lock: str, is_async: bool) -> None:
+    """If it makes either kind its client decides."""
+    assert seen(f"{PLACE}decorated_elsewhere:{lock}").is_async is is_async
+
+
+@pytest.mark.parametrize(
     ("lock", "words"),
     [
         (

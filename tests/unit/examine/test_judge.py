@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from random import Random
+from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
 
 from checker.verdict import Severity
 from lab.examine.kinds import CLOCKS, LATE, Kind
+from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import causes_of
+from lab.examine.ledger.rules import IS_LATE, NEVER_ENDS, breaches
 from lab.examine.programs import PROGRAMS, Setting, split
 from lab.examine.schedules.beyond import late_votes
 from lab.examine.violations.evidence import Evidence
@@ -23,6 +28,7 @@ from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
+from lab.locks.single import Single
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import at_start, on
 from lab.search.draw import RandomDraw, Space, draw_trial
@@ -35,8 +41,18 @@ from tests.unit.examine.odd_locks import Blocking, Watched
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
+T = TypeVar("T")
 S_NS = 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+
+
+class WaitsForAMinute(Single):
+    """It gives a node as long as a socket of PHP does: the trial is over before."""
+
+    name = "waits-for-a-minute"
+
+    async def _in_time(self, call: Awaitable[T]) -> T:
+        return await asyncio.wait_for(call, 60.0)
 
 
 class WaitsForRenewed(Blocking, Watched):
@@ -100,6 +116,21 @@ def test_a_call_without_an_end_is_a_hang_only_if_there_was_time_for_it() -> None
         assert HANG not in violations(clean)
         short = replace(outcome.trial, horizon_ns=2 * S_NS)
         assert HANG not in violations(run_trial(short))
+
+
+@pytest.mark.parametrize(
+    ("lock", "hangs"), [(f"{__name__}:WaitsForAMinute", False), ("mutant:no-time-out", True)]
+)
+def test_a_call_that_a_long_time_out_ends_is_late_and_no_hang(lock: str, hangs: bool) -> None:
+    program = next(each for each in PROGRAMS if each.name == "contend")
+    lost = timed_fault(Cut, on("alice", "release invoke"), "alice", ("A",))
+    trial = replace(Setting(lock, {}, 1).trial(program), faults=(lost,))
+    with trials():
+        outcome = run_trial(trial)
+        late = {each.kind.effect for each in breaches(keep(trial)) if each.kind.call == "release"}
+        assert [event["f"] for event in unfinished(outcome)] == ["release"]
+        assert (HANG in violations(outcome)) is hangs
+    assert late == {NEVER_ENDS if hangs else IS_LATE}
 
 
 def test_a_client_that_repeats_by_itself_is_slow_and_not_hung() -> None:

@@ -273,7 +273,7 @@ def test_without_faults_there_are_none() -> None:
 @pytest.mark.parametrize(("called_ns", "hangs"), [(0, True), (5 * S_NS, False)])
 def test_what_is_called_just_before_the_end_does_not_hang(called_ns: int, hangs: bool) -> None:
     """Alice's release goes out to nodes that do not answer, early or at the end of the time."""
-    cut = timed_fault(Hold, on("alice", "granted"), "alice", tuple("ABCDE"))
+    cut = timed_fault(Hold, on("alice", "granted"), "alice", tuple("ABCDE"), direction="replies")
     rounds: dict[str, tuple[Round, ...]] = {"alice": (Round(called_ns, S_NS // 2),)}
     schedule = Trial("redlock", rounds, (cut,), ttl_ns=S_NS, horizon_ns=6 * S_NS)
     schedule.options["node_timeout"] = "60s"
