@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from random import Random
 from typing import Any, Final
 
@@ -22,10 +21,11 @@ from lab.examine.arrange import arranged
 from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
-from lab.examine.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, again, drawn, parts
+from lab.examine.own_findings import all_violations
+from lab.examine.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, drawn, parts
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
-from lab.examine.reentrant import counts, is_reentrant
+from lab.examine.reentrant import ASKS, is_reentrant, reentrance
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations, sorts
 from lab.examine.tried import Progress, tried
@@ -36,7 +36,7 @@ from lab.search.branches import LockCode, noted
 from lab.search.command import OPTIONS, options_for
 from lab.search.faults import is_a
 from lab.search.loop import LAG, Budget, OutOfTime
-from lab.search.runner import trials
+from lab.search.runner import run_trial, trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Workers
@@ -209,11 +209,11 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     """
     reentrant = is_reentrant(setting)
     programs = _programs(profile, reentrant=reentrant)
-    if reentrant:
-        profile.not_tried.append(
-            "a holder that takes the lock again while something fails, or while others ask before it gave "
-            "back what it took last, or releases it twice: this lock counts how often it is taken"
-        )
+    again = reentrance(setting)
+    profile.nested = again.setting
+    if again.doubt is not None:
+        for finding in all_violations(run_trial(again.doubt)):
+            examination.leave_open(finding, ASKS, again.doubt)
     if setting.replicated and setting.nodes == 2:
         profile.not_tried.append(
             "whether the lock is served after a failover: without the old master one of two nodes is up, and "
@@ -222,8 +222,6 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     if setting.sentinels:
         profile.not_tried.append("a Sentinel that dies, stands still or is cut off from the other Sentinels")
     finite = parts(setting, profile, programs, random, reentrant=reentrant)
-    if reentrant:
-        finite = chain([again(setting, counted=counts(setting))], finite)
     _try_situations(examination, setting, profile, programs)
     planned = list(finite)
     # Of a driver, a real process, the budget may end before any part is through; the long ones share it, too.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lab.errors import LabError
-from lab.examine.anchored import MOMENT_NS, OTHER, hurt, taking
+from lab.examine.anchored import MOMENT_NS, OTHER, hurt, taking, write
 from lab.examine.boundaries import boundaries
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.crash import Crash
@@ -399,11 +399,6 @@ def _away(nodes: tuple[str, ...], at: Trigger, until: Trigger, *, down: bool) ->
 def later(event: Trigger, after_ns: int) -> Trigger:
     """So long after an event."""
     return event.model_copy(update={"after_ns": after_ns})
-
-
-def write(held_ns: int) -> list[Timed]:
-    """Compute for so long under the lease, and write if it is held still."""
-    return [action(Read), action(Check, after(held_ns)), action(Write, if_checked=True)]
 
 
 def told(setting: Setting, tracks: dict[str, list[Timed]]) -> Trial:

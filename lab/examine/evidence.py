@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from lab.examine.sessions import in_sessions
 from lab.search.runner import ZERO_NS, Outcome, is_unattended, run_trial
 from lab.search.watch import Executed, State, parts_of
 
@@ -23,7 +24,7 @@ def watched(outcome: Outcome) -> Outcome:
 
     Raises what ``run_trial`` does.
     """
-    return outcome if outcome.watched else run_trial(outcome.trial, watch=True)
+    return outcome if outcome.watched else in_sessions(run_trial(outcome.trial, watch=True))
 
 
 @dataclass(slots=True)

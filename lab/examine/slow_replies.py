@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lab.examine.anchored import hurt
-from lab.examine.directed import told, write
+from lab.examine.anchored import hurt, write
+from lab.examine.directed import told
 from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.faults.cut import Cut
