@@ -37,7 +37,10 @@ T = TypeVar("T")
 
 
 class Worker:
-    """One task of a client with one key: at most one lease, one operation at a time.
+    """One task of a client with one key: one operation at a time, with the lease that it took last.
+
+    One that takes the lock again before it gives it back has several leases; a release gives back the last of
+    them, and from then on it has the one before.
 
     Args:
         recording: where its operations are recorded.
@@ -72,6 +75,8 @@ class Worker:
         self._clock_ns = clock_ns
         self._lease: Lease | None = None
         self._grant_id: str | None = None
+        self._outer: list[tuple[Lease, str | None]] = []
+        """The leases that it took before the last one and has not given back, the oldest first."""
         self._version_read: int | None = None
         self._grants = grants_from
         self._writes = 0
@@ -145,6 +150,7 @@ class Worker:
         if command.verb in ("work", "continue"):
             return await self._run_work(command)
         if command.again and self._released is not None:
+            self._keep_outer()
             self.take_up(*self._released)
         if command.verb != "acquire" and self._lease is None:
             return Answer(command.id, Outcome.SKIPPED, "holds no lease")
@@ -245,6 +251,7 @@ class Worker:
         if self._asks is not None and self._asks.renews:
             about.pop("value", None)
             self._recording.unattended(f"renewal of {grant_id}", "extend", **about)
+        self._keep_outer()
         self._lease, self._grant_id, self._version_read = lease, grant_id, None
         self._checked = False
         self._note_loss()  # it may have been reported before the grant itself was
@@ -295,6 +302,7 @@ class Worker:
             # A lock that can be asked decides by itself whether a refused extension has ended its lease.
             if not believes and (self._asks is None or (await self._check())[0] is not Outcome.OK):
                 self._lease = None
+                self._outer.clear()
             return Outcome.FAIL if error.no_effect else Outcome.INFO, f"cannot extend: {error}"
         except Indeterminate as error:
             self._recording.info("extend", **about, error=str(error))
@@ -390,6 +398,13 @@ class Worker:
         self._lease, self._released = None, (lease, self._grant_id)
         self._invoke("release", about)
         try:
+            return await self._give_back(lease, about)
+        finally:
+            if self._outer:  # what was read under the inner lease counts for no write under this one
+                (self._lease, self._grant_id), self._version_read = self._outer.pop(), None
+
+    async def _give_back(self, lease: Lease, about: Mapping[str, Any]) -> tuple[Outcome, str]:
+        try:
             await self._ask("release", self._lock.release, lease)
         except LeaseLost as error:
             self._recording.fail("release", **about, error="not-held")
@@ -399,6 +414,11 @@ class Worker:
             return Outcome.INFO, f"does not know whether the lock is released: {error}"
         self._recording.ok("release", **about)
         return Outcome.OK, "released the lock"
+
+    def _keep_outer(self) -> None:
+        """Keep the lease that is held, for when the one that is taken up now was given back."""
+        if self._lease is not None:
+            self._outer.append((self._lease, self._grant_id))
 
     def _held(self) -> Lease:
         if self._lease is None:

@@ -177,7 +177,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ("30s", or "none": until the release). ``release``, ``extend``: the function for it, as ``module:name``.
     ``client``: a function that makes a client of a host and a port. ``replace``: functions that return the
     client, as ``module:name``; while the lab runs they return its own. ``renews``: whether the lock renews
-    its lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
+    its lease by itself. ``reentrant``: whether its holder may take it again. ``key``: under which
+    name the key lies on the nodes, such as "lock:{key}".
     ``permits``: how many clients may hold it at once. ``readers``: what readers take instead, as
     ``module:name``, of a read-write lock; or whether a parameter says that they share it. ``fence``: where
     the fencing token is (see ``Shape.fence``); False: it has none.
@@ -190,6 +191,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client: str = ""
     replace: tuple[str, ...] = ()
     renews: bool | None = None
+    reentrant: bool | None = None
     key: str = ""
     permits: Annotated[int, msgspec.Meta(ge=1)] | None = None
     readers: bool | str | None = None

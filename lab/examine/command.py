@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -28,10 +27,11 @@ from lab.examine.kinds import Kind
 from lab.examine.profile.learn import learn
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Program, Setting
-from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Lines, LockExecuted, Part
-from lab.examine.schedules.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, again, drawn, parts
+from lab.examine.schedules.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, drawn, parts
+from lab.examine.schedules.reentrant import ASKS, is_reentrant, reentrance
 from lab.examine.schedules.situations import SITUATIONS, situations, sorts
+from lab.examine.violations.own_findings import all_violations
 from lab.locks import capacity_of, check_options, lock_class, margin_ns, refuse_alone
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
@@ -42,7 +42,7 @@ from lab.search.branches import LockCode, Step, noted
 from lab.search.command import OPTIONS, options_for
 from lab.search.faults import is_a
 from lab.search.loop import LAG, Budget, OutOfTime
-from lab.search.runner import trials
+from lab.search.runner import run_trial, trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Workers
@@ -214,11 +214,11 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     """
     reentrant = is_reentrant(setting)
     programs = _programs(profile, reentrant=reentrant)
-    if reentrant:
-        profile.not_tried.append(
-            "a holder that takes the lock again while something fails, or while others ask before it gave "
-            "back what it took last, or releases it twice: this lock counts how often it is taken"
-        )
+    again = reentrance(setting)
+    profile.nested = again.setting
+    if again.doubt is not None:
+        for finding in all_violations(run_trial(again.doubt)):
+            examination.leave_open(finding, ASKS, again.doubt)
     if setting.replicated and setting.nodes == 2:
         profile.not_tried.append(
             "whether the lock is served after a failover: without the old master one of two nodes is up, and "
@@ -227,8 +227,6 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     if setting.sentinels:
         profile.not_tried.append("a Sentinel that dies, stands still or is cut off from the other Sentinels")
     finite = parts(setting, profile, programs, random, reentrant=reentrant)
-    if reentrant:
-        finite = chain([again(setting, counted=counts(setting))], finite)
     _try_situations(examination, setting, profile, programs)
     planned = list(finite)
     # Of a driver, a real process, the budget may end before any part is through; the long ones share it, too.

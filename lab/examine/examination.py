@@ -28,7 +28,6 @@ from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
 from lab.examine.defects import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_not_owed, why_uncertain
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.ledger.naming import UNKNOWN, Cause, causes_of
-from lab.examine.reentrant import takes_again
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
 from lab.examine.schedules.situations import SITUATIONS
 from lab.examine.violations.evidence import Evidence
@@ -305,7 +304,7 @@ class Examination:
             seen = self._loop.answer(job)
         except UnknownOutcome as error:
             part.tried += 1
-            self._leave_open(ERROR, str(error).partition("\n")[0], job.argument)
+            self.leave_open(ERROR, str(error).partition("\n")[0], job.argument)
             return
         except LabError as error:
             self._note_failure(f"a schedule of {part.name!r} could not be run", error)
@@ -351,7 +350,7 @@ class Examination:
         if self._looked[key] > LOOKED_MAX:
             return None
         if self._left_s() <= 0:
-            self._leave_open(violation.finding, NO_TIME, trial)
+            self.leave_open(violation.finding, NO_TIME, trial)
             return None
         broken = labels(trial) & self.kind.limits(violation.finding)
         candidate = Candidate(part, trial, violation, frozenset(broken), [])
@@ -367,7 +366,7 @@ class Examination:
             finding = candidate.violation.finding
             self._note_failure(f"a schedule with {finding!r} could not be looked into", error)
             why = f"it could not be looked into: {first_line(error)}"
-            self._leave_open(finding, why, candidate.trial)
+            self.leave_open(finding, why, candidate.trial)
             return False
 
     def _find_causes(self, candidate: Candidate) -> bool:
@@ -378,7 +377,7 @@ class Examination:
             return False
         candidate.causes = self._causes(trial, violation)
         if self._not_owed:
-            self._leave_open(violation.finding, self._not_owed, trial)
+            self.leave_open(violation.finding, self._not_owed, trial)
             return False
         return True
 
@@ -407,15 +406,15 @@ class Examination:
             return False
         if no_time:
             if own is None:
-                self._leave_open(violation.finding, NO_TIME, trial)
+                self.leave_open(violation.finding, NO_TIME, trial)
             return False
         if known is None and not causes and candidate.broken:
-            self._leave_open(violation.finding, NO_CAUSE, trial)
+            self.leave_open(violation.finding, NO_CAUSE, trial)
             return False
         if violation.finding in RARE and not causes:  # it counts only if nearly all variants show it
             why_not = self._why_not_sure(trial, violation)
             if why_not:
-                self._leave_open(violation.finding, why_not, trial)
+                self.leave_open(violation.finding, why_not, trial)
                 return False
         smallest, to_the_end = self._reduced(candidate, own)
         self._add(candidate, smallest, own, to_the_end)
@@ -518,8 +517,6 @@ class Examination:
             nonlocal left, to_the_end
             if not labels(changed) <= labels(trial):
                 return False
-            if trial.reentrant and takes_again(changed) and not takes_again(trial):
-                return False
             if any(ttl_ns % self.ttl_step_ns for ttl_ns in changed.leases_ns):
                 return False
             if not to_the_end or left <= 0 or self._left_s() <= until_s:
@@ -572,7 +569,7 @@ class Examination:
             if defect.reference_lost and labels(trial):
                 self._note_limit(violation, sorted(labels(trial))[0], trial)
             else:
-                self._leave_open(violation.finding, doubt, trial)
+                self.leave_open(violation.finding, doubt, trial)
             if own is not None:
                 del self.defects[own]
             return
@@ -673,7 +670,7 @@ class Examination:
         if words not in self.failed:
             self.failed.append(words)
 
-    def _leave_open(self, finding: str, why: str, trial: Trial) -> None:
+    def leave_open(self, finding: str, why: str, trial: Trial) -> None:
         """Note what counts neither as a defect nor as a limit, with the shortest trial that shows it."""
         before = self.undecided.get((finding, why), Undecided(finding, why, 0, trial))
         shortest = min(before.trial, trial, key=lambda each: len(each.key()))

@@ -266,6 +266,8 @@ class BaseLock:
     """How many clients may hold it at once."""
     read_write: ClassVar[bool] = False
     """Whether readers share it: then ``acquire`` has a third parameter, ``mode``, "read" or "write"."""
+    reentrant: ClassVar[bool | None] = None
+    """Whether its holder may take it again; with None it is tried only if it is seen to work."""
     key: ClassVar[str] = "{}"
     """The pattern of its keys."""
     OPTIONS: ClassVar[Options] = {}

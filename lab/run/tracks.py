@@ -9,7 +9,7 @@ not race with it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -180,8 +180,8 @@ class TrackPlayer:
         """Done when nothing goes on; has the first error, which ends everything."""
         self._start_ns = NEVER_NS
         self._killed: set[str] = set()
-        self._leases: set[tuple[str, str | None]] = set()
-        """The track and the key of each lease that may be held, as far as answers tell."""
+        self._leases = Counter[tuple[str, str | None]]()
+        """How many leases of a key may be held in a track, as far as answers tell."""
         self._checked: set[tuple[str, str | None]] = set()
         """The leases whose last check, or read, succeeded."""
         self._refused: set[str] = set()
@@ -323,7 +323,7 @@ class TrackPlayer:
         lease = track, step.key
         if isinstance(step, Write) and step.if_checked and lease not in self._checked:
             return True
-        return lease not in self._leases and not (isinstance(step, Release) and step.again)
+        return not self._leases[lease] and not (isinstance(step, Release) and step.again)
 
     def _begin_environment(self, track: str, actions: tuple[Timed, ...], start_ns: int) -> None:
         before: asyncio.Task[None] | None = None
@@ -445,14 +445,16 @@ class TrackPlayer:
         if key == Acquire.KEY:
             self._checked.discard(lease)
             if succeeds:
-                self._leases.add(lease)
+                self._leases[lease] += 1
             if step.key is None:
                 (self._refused.discard if succeeds else self._refused.add)(lease[0])
             return
         if key in (Check.KEY, Read.KEY):
             (self._checked.add if succeeds else self._checked.discard)(lease)
-        if key == Release.KEY or (outcome is Outcome.SKIPPED and key != Write.KEY):
-            self._leases.discard(lease)
+        if outcome is Outcome.SKIPPED and key != Write.KEY:
+            del self._leases[lease]
+        elif isinstance(step, Release) and self._leases[lease] and not step.again:
+            self._leases[lease] -= 1
 
     async def _cancel(self, client: str, command: Command, when: Trigger) -> None:
         await self._due(when, self._player.now_ns())

@@ -17,11 +17,10 @@ from typing import Final
 from lab.examine.examination import Examination, tried
 from lab.examine.profile.learn import learn
 from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
 from lab.examine.schedules.anchored import anchored
-from lab.examine.schedules.plan import again as again_by_holder
 from lab.examine.schedules.plan import drawn, singles
+from lab.examine.schedules.reentrant import is_reentrant, nested, reentrance
 from lab.examine.schedules.situations import situations
 from lab.locks import capacity_of
 from lab.search.command import OPTIONS, options_for
@@ -61,16 +60,13 @@ def row(lock: str) -> str:
         profile = learn(Setting(lock, options, 5, capacity=capacity))
         kind = profile.kind
         setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced, capacity=capacity)
-        again = is_reentrant(setting)
+        again, profile.nested = is_reentrant(setting), reentrance(setting).setting
         programs = tuple(
             each
             for each in PROGRAMS
             if (profile.extends or not each.extends) and not (again and each.takes_it_again)
         )
-        own = [
-            *(again_by_holder(setting, counted=counts(setting))[1] if again else ()),
-            *situations(setting, profile, programs),
-        ]
+        own = list(situations(setting, profile, programs))
         schedules = defects = undecided = 0
         for seed in range(SEEDS + 1):
             one = Examination(kind, {**OPTIONS, **kind.reference_options}, Budget(BUDGET_S), workers=workers)
@@ -83,6 +79,7 @@ def row(lock: str) -> str:
                 )
             else:
                 made = (
+                    *([nested(profile.nested, profile, Random(0))] if profile.nested else []),
                     anchored(setting, profile, Random(0), reentrant=again),
                     singles(setting, programs, Random(0)),
                 )

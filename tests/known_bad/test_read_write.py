@@ -46,7 +46,7 @@ def test_a_correct_read_write_lock_is_not_accused(lock: str, schedules: int) -> 
         ("LooksThenSets", "over-capacity", "lets-in-another"),
         ("ReaderTakesAll", "over-capacity", "deletes-others-key"),
         ("WriterTakesWhatIsThere", "over-capacity", "deletes-others-key"),
-        ("KeepsDeadReaders", "unavailable", "no-expiry"),
+        ("KeepsDeadReaders", "leak", "no-expiry"),
     ],
 )
 def test_a_broken_read_write_lock_is_found_with_its_cause(lock: str, finding: str, cause: str) -> None:

@@ -137,6 +137,13 @@ class Lease:
             return False
         return owner.token == self.token is not None or (self.reentrant and owner.is_live(now_ns))
 
+    def is_nested_in(self, owner: Lease | None, now_ns: int) -> bool:
+        """Whether its client has taken it, or asks for it, while it has that one."""
+        if owner is None or not self.reentrant or owner is self:
+            return False
+        of_one = (owner.client, owner.resource) == (self.client, self.resource)
+        return of_one and owner.state == "held" and owner.is_live(now_ns)
+
 
 @dataclass(eq=False, slots=True)
 class Call:
@@ -346,8 +353,15 @@ class Ledger:
             ended.ended_ns, ended.how, ended.event = now_ns, event["type"], event
             _end(ended, now_ns)
             if ended.f == "acquire" and ended.how == "ok":
+                if event.get("claimed_ns") is None:
+                    ended.lease.until_ns = self._nested_until_ns(ended.lease, now_ns)
                 ended.lease.has_keys = self._has_keys(ended.lease, now_ns)
         return ended
+
+    def _nested_until_ns(self, lease: Lease, now_ns: int) -> int:
+        """Until when a lease is good of which nothing is said: as the one that its client has already."""
+        outer = (each.until_ns for each in self.leases.values() if lease.is_nested_in(each, now_ns))
+        return max(outer, default=lease.until_ns)
 
     def _has_keys(self, lease: Lease, now_ns: int) -> bool:
         """Whether a key of a lease, or a field, lasts: one that only asked what a node can do does not."""
@@ -484,7 +498,7 @@ def _keeps(slot: Slot, own: Own, lease: Lease, now_ns: int) -> bool:
         and own.lies.value == lease.token
     )
     lasts = own.lies.until_ns > now_ns and not (slot.element and lease.has_keys)
-    return lasts and (taken_over or lease.has(owner, now_ns))
+    return lasts and (taken_over or lease.has(owner, now_ns) or lease.is_nested_in(owner, now_ns))
 
 
 def _end(call: Call, now_ns: int) -> None:

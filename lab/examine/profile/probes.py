@@ -48,10 +48,12 @@ class Profile:
       takes that is granted though a node is silent.
     - ``ttl_step_ns``: leases are multiples of this.
     - ``can``: what a client can do, see ``Setting``.
+    - ``nested``: the setting in which its holder takes it again; None: that is not tried.
     """
 
     kind: Kind
     extends: bool = False
+    nested: Setting | None = None
     facts: dict[str, str] = field(default_factory=dict)
     not_tried: list[str] = field(default_factory=list)
     trials: int = 0

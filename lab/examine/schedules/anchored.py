@@ -75,9 +75,19 @@ def anchored(
 
     ``reentrant``: whether a client may take the lock again while it holds it: then it does not.
     """
+    yield from explored(setting, bases(setting, profile, reentrant=reentrant), random, elsewhere=True)
+
+
+def explored(
+    setting: Setting, found: Iterable[Trial], random: Random, *, elsewhere: bool = False
+) -> Iterator[Trial]:
+    """These trials, and then each that looked new to its clients with one fault; only inside ``trials``.
+
+    With ``elsewhere`` the plainest of them also with other nodes, and with more tries.
+    """
     kept: list[tuple[Trial, Outcome]] = []
     seen: set[object] = set()
-    for base in bases(setting, profile, reentrant=reentrant):
+    for base in found:
         yield base
         try:
             outcome = run_trial(base)
@@ -87,7 +97,7 @@ def anchored(
         if looks not in seen:
             seen.add(looks)
             kept.append((base, outcome))
-    if not setting.replicated:
+    if elsewhere and not setting.replicated:
         yield from _elsewhere(setting, [base for base, _ in kept if BOB in base.tracks])
     yield from (trial for trial in _with_one_fault(setting, kept, random) if fits(trial))
 

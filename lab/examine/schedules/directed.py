@@ -35,9 +35,8 @@ from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS, Trigger, after, at_start, on
 from lab.search.as_tracks import action
 from lab.search.faults import timed_fault, with_fields
-from lab.search.runner import run_trial
-from lab.search.trial import OTHER_KEY, Trial
-from lab.substrates.sim.clock import MONOTONIC_START_NS
+from lab.search.runner import ZERO_NS, run_trial
+from lab.search.trial import OTHER_KEY, START_NS, Trial
 
 UNDO_TTL_NS: Final = 10 * S_NS
 """Who is kept out by a key that stays waits for most of it: for longer than a free lock may be refused."""
@@ -176,12 +175,12 @@ def _sendings_of(base: Trial, f: str, times: int, client: str = ALICE) -> list[i
     except LabError:  # reported by the examination, which runs it with a fault
         return []
     calls = [
-        event["time_ns"] - MONOTONIC_START_NS
+        event["time_ns"] - ZERO_NS + START_NS
         for event in outcome.events
         if (event.get("client"), event["f"], event["type"]) == (client, f, "invoke")
     ]
     ends = [
-        event["time_ns"] - MONOTONIC_START_NS
+        event["time_ns"] - ZERO_NS + START_NS
         for event in outcome.events
         if (event.get("client"), event["f"]) == (client, f) and event["type"] != "invoke"
     ]

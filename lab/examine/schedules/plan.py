@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import count
 from random import Random
 from typing import Final
@@ -12,14 +11,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.examine.profile.probes import Profile
-from lab.examine.programs import MS_NS, S_NS, TTL_NS, Program, Setting
-from lab.examine.reentrant import given_back_once, taken_again
+from lab.examine.programs import S_NS, Program, Setting
 from lab.examine.result import Part
 from lab.examine.schedules.anchored import ANCHORED, anchored
 from lab.examine.schedules.beyond import beyond
 from lab.examine.schedules.boundaries import first_faults, second_faults, single_faults
 from lab.examine.schedules.failovers import FAILOVERS, failovers
 from lab.examine.schedules.names_of_keys import other_names
+from lab.examine.schedules.reentrant import nested
 from lab.examine.schedules.roles import in_roles
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
@@ -34,9 +33,6 @@ from lab.search.draw import Space
 from lab.search.faults import Kind as FaultKind
 from lab.search.trial import Trial
 
-TTLS_NS: Final = (TTL_NS, 1500 * MS_NS, 700 * MS_NS)
-"""Leases that a lock is taken again with: with fractions of a second, and below one."""
-SEEDS: Final = (0, 1, -1)
 DRAWN_KINDS: Final[tuple[FaultKind, ...]] = (Cut, Hold, Delay, Crash, Reset, ClientCrash, Pause)
 TWO_TRIES: Final = {"retry_count": 2}
 """Options with which an acquire asks twice, so that an attempt that failed is followed by another."""
@@ -50,28 +46,8 @@ BEYOND = "clocks, pauses and nodes that forget"
 DRAWN = "drawn schedules"
 PAIRS = "at most two faults at command boundaries"
 
-LONG: Final = (ANCHORED, SINGLES)
+LONG: Final = (AGAIN, ANCHORED, SINGLES)
 """The parts with thousands of schedules."""
-
-
-def again(setting: Setting, *, counted: bool) -> tuple[Part, list[Trial]]:
-    """For a lock that its holder may take again: it does so, with leases of any length.
-
-    ``counted``: whether the lock counts, and is held after one release of two; see ``reentrant.counts``.
-    """
-    ways: list[Callable[[Setting], Trial]] = [
-        taken_again,
-        partial(taken_again, late=True),
-        partial(taken_again, by_then_bobs=True),
-        *([given_back_once] if counted else []),
-    ]
-    trials = [
-        replace(way(setting.with_ttl(ttl_ns)), seed=seed)
-        for way in ways
-        for ttl_ns in TTLS_NS
-        for seed in SEEDS
-    ]
-    return Part(AGAIN, "in their lease, and after it, of 0.7, 1.5 and 5 s", of=len(trials)), trials
 
 
 def singles(setting: Setting, programs: tuple[Program, ...], random: Random) -> list[Trial]:
@@ -190,6 +166,9 @@ def _parts(
         )
         if trials
     )
+    if profile.nested is not None:
+        part = Part(AGAIN, "its inner end first, alone and with one fault at each sort of sending")
+        yield part, nested(profile.nested, profile, random)
     part = Part(ANCHORED, "what clients do, and the ends of faults, wait for what the other does")
     yield part, anchored(setting, profile, random, reentrant=reentrant)
     found = singles(setting, programs, random)

@@ -20,13 +20,10 @@ import msgspec
 from msgspec.structs import replace
 
 from lab.drivers import is_driver
-from lab.drivers.messages import ONE_OBJECT
-from lab.drivers.shapes import shape_of
 from lab.errors import UnknownOutcome
 from lab.examine.kinds import Kind, longest_wait_ns
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, PROGRAMS, S_NS, Program, Setting, split
-from lab.examine.reentrant import given_back_once
 from lab.examine.schedules.anchored import two_tasks
 from lab.examine.schedules.beyond import fast_clocks
 from lab.examine.schedules.boundaries import SHORT_NS
@@ -49,6 +46,7 @@ from lab.examine.schedules.directed import (
     renewed_too_late,
     undone_too_late,
 )
+from lab.examine.schedules.reentrant import taken_again
 from lab.examine.schedules.roles import in_roles
 from lab.examine.schedules.slow_replies import slow_replies
 from lab.examine.violations.evidence import NEVER, Evidence, Operation
@@ -176,9 +174,8 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     if kind.quorum and profile.extends:
         found["lost majority"] = lost_majority(patient(setting))
         found["crossing extensions"] = crossing_extensions(patient(setting))
-    shape = shape_of(setting.lock)
-    if shape is not None and shape.is_scope:
-        found["taken twice"] = taken_twice(setting)
+    if profile.nested is not None:
+        found["taken again"] = taken_again(profile.nested, profile)
     if (limit_ns := longest_wait_ns(setting.lock, setting.options)) is not None:
         found["time-out"] = waited_for(patient(setting), limit_ns)
     if profile.watchdog:
@@ -286,11 +283,6 @@ def _over_meanwhile(setting: Setting, call: str, nodes: tuple[str, ...]) -> Tria
     jump = timed_fault(Jump, on(ALICE, call, after_ns=S_NS // 40), ALICE, by_ns=-3 * ttl_ns)
     turn = Round(0, ttl_ns // 2, int(call == EXTENDS))
     return setting.with_clients({ALICE: (turn,), BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),)}, (late, jump))
-
-
-def taken_twice(setting: Setting) -> Iterator[Trial]:
-    """The lock's object is taken again by who has taken it, and the inner use ends first, as of ``with``."""
-    yield given_back_once(dataclasses.replace(setting, options={**setting.options, ONE_OBJECT: True}))
 
 
 def waited_for(setting: Setting, limit_ns: int) -> Iterator[Trial]:

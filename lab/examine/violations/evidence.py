@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.errors import UnknownOutcome
+from lab.examine.violations.sessions import in_sessions
 from lab.search.runner import ZERO_NS, Outcome, is_unattended, run_trial
 from lab.search.watch import Executed, State, parts_of
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -42,7 +43,7 @@ def watched(outcome: Outcome) -> Evidence | None:
     None if a client then ends with an error outside of its lock's operations. Only inside ``trials``.
     """
     try:
-        return Evidence(outcome if outcome.watched else run_trial(outcome.trial, watch=True))
+        return Evidence(outcome if outcome.watched else in_sessions(run_trial(outcome.trial, watch=True)))
     except UnknownOutcome:
         return None
 

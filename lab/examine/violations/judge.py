@@ -95,7 +95,7 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
                 continue
             of_one = finding.name in ("overlap", "over-capacity") and len(set(finding.clients)) == 1
             # What a client may take that has the lock itself differs: some let a writer read, too.
-            may_have_two = outcome.trial.reentrant or capacity_in(outcome.trial).read_write
+            may_have_two = capacity_in(outcome.trial).read_write
             if finding.severity is Severity.VIOLATION and not (of_one and may_have_two):
                 found.setdefault(finding.name, _violation(finding))
     return found

@@ -15,6 +15,7 @@ from lab.examine.violations.evidence import NEVER, Evidence, Operation, watched
 from lab.examine.violations.judge import RELEASE, Violation, labels, violations
 from lab.examine.violations.keys_that_stay import LEAK, keys_that_stay, released_in_vain
 from lab.examine.violations.renewal import lapsed_renewals
+from lab.examine.violations.sessions import in_sessions
 from lab.faults.clock import ClockFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
@@ -31,6 +32,7 @@ ROUNDED_NS: Final = 3_000_000
 
 def all_violations(outcome: Outcome) -> dict[str, Violation]:
     """All that is wrong in this history, by the finding's name; the first of each. Only inside ``trials``."""
+    outcome = in_sessions(outcome)
     found = violations(outcome)
     for violation in own_findings(outcome):
         found.setdefault(violation.finding, violation)

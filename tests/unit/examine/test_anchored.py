@@ -8,18 +8,15 @@ from itertools import islice
 from random import Random
 
 import pytest
-from msgspec.structs import replace
 
 from lab.examine.examination import Examination, tried
 from lab.examine.profile.learn import learn
-from lab.examine.programs import ALICE, BOB, Setting
-from lab.examine.reentrant import takes_again
+from lab.examine.programs import ALICE, Setting
 from lab.examine.result import Defect, Part
 from lab.examine.schedules.anchored import ANCHORED, anchored, bases
-from lab.examine.violations.judge import Violation, labels
+from lab.examine.violations.judge import labels
 from lab.examine.violations.own_findings import all_violations
 from lab.faults.hold import Hold
-from lab.scenario.tracks import Timed
 from lab.search.as_scenario import scenarios_of
 from lab.search.command import OPTIONS
 from lab.search.loop import Budget
@@ -133,22 +130,3 @@ def test_of_a_lock_that_counts_its_holder_may_not_take_it_again(reentrant: bool)
     kept = [each for each in found if all(timed.step.KEY != "release" for timed in each.tracks[ALICE])]
     assert bool(kept) is not reentrant
     assert any(each.demand_ns for each in found) is not reentrant
-    assert any(map(takes_again, found)) is not reentrant
-
-
-def test_a_schedule_in_which_a_holder_gives_back_first_is_not_reduced_to_one_in_which_it_does_not() -> None:
-    """Of a lock that counts the checker would count the inner grant from its own call."""
-    lock = "tests.locks_to_test.unusual:Reentrant"
-    setting = Setting(lock, OPTIONS, 1)
-    kept = {"acquire": {"cancel": "100ms"}}, "release", {"acquire": {"at": "500ms"}}
-    late = {"acquire": {"at": {ALICE: "granted", "after": "4.97s"}}}
-    asks = late, "release", {"acquire": {"at": "100ms"}}
-    tracks = {name: tuple(map(Timed.model_validate, each)) for name, each in ((ALICE, kept), (BOB, asks))}
-    base = replace(setting.with_clients({ALICE: (), BOB: ()}, demand=False), tracks=tracks, reentrant=True)
-    nested = replace(base, tracks={**tracks, ALICE: (tracks[ALICE][0], *tracks[ALICE][2:])})
-    assert [takes_again(each) for each in (base, nested)] == [False, True]
-    with trials(), closing(Workers(tried, 1)) as workers:
-        assert "overlap" in all_violations(run_trial(nested))
-        one = Examination(learn(setting).kind, OPTIONS, Budget(60), workers=workers)
-        smallest, _ = one._smallest(base, Violation("overlap", "of a test"))
-    assert not takes_again(smallest)

@@ -216,7 +216,7 @@ def test_of_several_schedules_that_are_not_decided_the_shortest_is_kept() -> Non
     one = examination(Kind(True))
     longer, shorter = crossing_jump("redlock"), Setting("redlock", OPTIONS).trial(CONTEND)
     for trial in (longer, shorter, longer):
-        one._leave_open("leak", NO_CAUSE, trial)
+        one.leave_open("leak", NO_CAUSE, trial)
     assert [*one.undecided.values()] == [Undecided("leak", NO_CAUSE, 3, shorter)]
 
 

@@ -11,7 +11,6 @@ from lab.examine.kinds import Kind
 from lab.examine.ledger.naming import causes_of
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
-from lab.examine.reentrant import taken_again
 from lab.examine.schedules.slow_replies import slow_replies
 from lab.examine.violations.judge import violations
 from lab.examine.violations.own_findings import all_violations
@@ -46,7 +45,9 @@ def lost_release(lock: str) -> Trial:
 
 def taken_after_its_end(lock: str) -> Trial:
     """Alice keeps the lock, and asks for it again when her lease is over."""
-    return taken_again(Setting(f"{LOCKS}.{lock}", {}, 1), late=True)
+    rounds = (Round(0, TTL_NS // 2, ends="keep"), Round(TTL_NS, TTL_NS // 10))
+    alone = Setting(f"{LOCKS}.{lock}", {}, 1).with_clients({ALICE: rounds}, demand=False)
+    return replace(alone, reentrant=True)
 
 
 def first_is_slow(lock: str) -> Trial:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from lab.examine.kinds import Kind
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Setting
-from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.schedules.anchored import ANCHORED
 from lab.examine.schedules.beyond import FAST_PPM, fast_clocks, late_writes
 from lab.examine.schedules.boundaries import (
@@ -30,9 +29,14 @@ from lab.examine.schedules.plan import (
     NAMES,
     SINGLES,
     Doubles,
-    again,
     drawn,
     parts,
+)
+from lab.examine.schedules.reentrant import (
+    gives_back_as_often,
+    is_reentrant,
+    reentrance,
+    says_reentrant,
 )
 from lab.faults.answers import Answers
 from lab.faults.client_crash import ClientCrash
@@ -44,7 +48,7 @@ from lab.faults.fill_memory import FillMemory
 from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
-from lab.locks.base import Lease
+from lab.locks.base import BaseLock, Lease
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import on
 from lab.search.faults import is_a, nodes_of, timed_fault
@@ -222,23 +226,61 @@ class GivesBackAll(Reentrant):
         await super().release(lease)
 
 
+class GivesAllBack(GivesBackAll):
+    """The same, and it says that it is meant to be taken again."""
+
+    name = "gives-all-back"
+    reentrant = True
+
+
+class SaysNo(Reentrant):
+    """It counts, and says that nobody may rely on that."""
+
+    name = "says-no"
+    reentrant = False
+
+
 @pytest.mark.parametrize("options", [OPTIONS, {}])
 @pytest.mark.parametrize(
-    ("lock", "counted"),
+    ("lock", "as_often", "tried", "asked"),
     [
-        ("tests.locks_to_test.unusual:Reentrant", True),
-        ("tests.locks_to_test.quietly_broken:InnerReleaseInSeconds", True),
-        (f"{__name__}:GivesBackAll", False),
+        ("tests.locks_to_test.unusual:Reentrant", True, True, False),
+        ("tests.locks_to_test.quietly_broken:InnerReleaseInSeconds", True, True, False),
+        (f"{__name__}:GivesBackAll", False, False, True),
+        (f"{__name__}:GivesAllBack", False, True, False),
+        (f"{__name__}:SaysNo", True, False, False),
     ],
 )
-def test_a_reentrant_lock_counts_if_it_is_held_after_one_release_of_two(
-    lock: str, counted: bool, options: dict[str, str | int | float | bool]
+def test_a_lock_is_tried_as_reentrant_if_it_is_seen_to_be_so_or_says_so(
+    lock: str, as_often: bool, tried: bool, asked: bool, options: dict[str, str | int | float | bool]
 ) -> None:
     with trials():
         setting = Setting(lock, options, 1)
         assert is_reentrant(setting)
-        assert counts(setting) is counted
-        assert len(again(setting, counted=counted)[1]) == (36 if counted else 27)
+        assert gives_back_as_often(setting) is as_often
+        found = reentrance(setting)
+    assert (found.setting is not None, found.doubt is not None) == (tried, asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("ReentrantLock", True),
+        ("reentrant_lock", True),
+        ("RLock", True),
+        ("RecursiveLock", True),
+        ("NonReentrantLock", False),
+        ("not_reentrant", False),
+        ("OrderLock", None),
+        ("Lock", None),
+    ],
+)
+def test_a_name_may_say_whether_a_holder_may_take_the_lock_again(
+    name: str, says: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.examine.schedules.reentrant.shape_of", lambda lock: None)
+    monkeypatch.setattr("lab.examine.schedules.reentrant.lock_class", lambda lock: BaseLock)
+    assert says_reentrant(f"my_locks:{name}") is says
 
 
 def test_schedules_for_a_reentrant_lock_release_once() -> None:

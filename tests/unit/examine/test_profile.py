@@ -86,6 +86,7 @@ def test_all_facts_of_redlock() -> None:
         "watchdog": False,
         "ttl_step_ns": 1,
         "can": {"cancel", "tasks", "close"},
+        "nested": None,
     }
 
 

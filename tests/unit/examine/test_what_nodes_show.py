@@ -13,11 +13,11 @@ from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import causes_of, name_of
 from lab.examine.ledger.rules import breaches
 from lab.examine.ledger.words import tell
+from lab.examine.profile.learn import learn
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
-from lab.examine.reentrant import given_back_once
 from lab.examine.schedules.beyond import forgetting
 from lab.examine.schedules.directed import after_a_first_answer
-from lab.examine.schedules.plan import again
+from lab.examine.schedules.reentrant import given_back_once, nested_bases
 from lab.examine.schedules.situations import shared
 from lab.examine.violations.judge import violations
 from lab.examine.violations.keys_that_stay import keys_that_stay
@@ -89,7 +89,7 @@ def restarted(setting: Setting) -> list[Trial]:
             ("leak", "extends-others-key"),
         ),
         (
-            lambda: again(on_one(f"{BROKEN}:FreshLeaseAgain"), counted=True)[1],
+            lambda: [given_back_once(on_one(f"{BROKEN}:FreshLeaseAgain"))],
             ("false-validity", "late-deadline"),
         ),
         (lambda: [given_back_once(on_one(f"{BROKEN}:InnerReleaseInSeconds"))], ("overlap", "wrong-expiry")),
@@ -127,12 +127,12 @@ def test_a_correct_lock_on_several_nodes_is_not_accused(lock: str) -> None:
 
 
 def test_a_client_may_take_a_lock_again_that_counts() -> None:
-    _, some = again(on_one(f"{LOCKS}.unusual:Reentrant"), counted=True)
-    assert len(some) == 36
+    setting = on_one(f"{LOCKS}.unusual:Reentrant")
+    some = list(nested_bases(setting, learn(setting)))
+    assert len(some) > 40
     assert found(some) == set()
-    alone = [violations(run_trial(replace(each, reentrant=False))) for each in some]
-    twice, late = [{"overlap"}] * 9, [set[str]()] * 18  # after the lease it is none
-    assert [set(each) for each in alone] == [*twice, *late, *twice]
+    as_two = [all_violations(run_trial(replace(each, reentrant=False))) for each in some]
+    assert sum("overlap" in each for each in as_two) > 20
 
 
 def confirmed_later() -> Trial:

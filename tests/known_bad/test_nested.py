@@ -1,0 +1,87 @@
+"""Locks that their holder takes again: correct ones are not accused, broken ones are found."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import chain, islice
+from random import Random
+
+import pytest
+
+from lab.examine.examination import Examination, tried
+from lab.examine.profile.learn import learn
+from lab.examine.programs import Setting
+from lab.examine.result import Part
+from lab.examine.schedules.reentrant import ASKS, nested, reentrance, taken_again
+from lab.search.command import OPTIONS
+from lab.search.loop import Budget, variant
+from lab.search.runner import trials
+from lab.search.workers import Workers
+from tests.known_bad.examined import examined
+
+pytestmark = pytest.mark.usefixtures("_patched")
+
+LOCKS = "tests.locks_to_test.ordinary.nested:"
+SOME, ALL = 60, 100_000
+CORRECT = {
+    **{LOCKS + name: {"retries": 0} for name in ("DepthIsSent", "CountsByItself")},
+    **{LOCKS + name: {"retries": 0} for name in ("AnEntryEach", "CountsAndLooks")},
+    "tests.locks_to_test.unusual:Reentrant": {},
+}
+
+
+def of_nested(lock: str, seed: int, most: int) -> Examination:
+    """What is seen of a lock when its holder takes it again, in the first of all such schedules."""
+    with closing(Workers(tried, 1)) as workers, trials():
+        setting = Setting(lock, dict(CORRECT[lock]), 1)
+        profile, again = learn(setting), reentrance(setting).setting
+        assert again is not None
+        one = Examination(profile.kind, OPTIONS, Budget(36_000), workers=workers)
+        found = chain(taken_again(again, profile), nested(again, profile, Random(seed)))
+        one.try_all(
+            Part("nested", ""), (variant(each, seed) if seed else each for each in islice(found, most))
+        )
+    return one
+
+
+@pytest.mark.parametrize("most", [SOME, pytest.param(ALL, marks=pytest.mark.full)])
+@pytest.mark.parametrize("lock", CORRECT)
+def test_a_correct_lock_is_not_accused(lock: str, most: int) -> None:
+    for seed in range(5) if most == ALL else (0,):
+        one = of_nested(lock, seed, most)
+        assert [(defect.cause, defect.seen) for defect in one.defects] == []
+        assert not one.failed
+        assert not [finding for finding, _ in one.undecided if finding != "unavailable"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("lock", "finding", "causes"),
+    [
+        ("ReentrantOnce", "overlap", ("inner-exit-releases",)),
+        ("CountsOnNode", "unavailable", ("leaves-keys",)),
+        ("CountsAnybodyDown", "overlap", ("deletes-others-key",)),
+        ("ShortensInside", "overlap", ("wrong-expiry",)),
+        ("NeverLooksAtTheEnd", "overlap", ("late-deadline",)),
+        ("CountsTooLate", "overlap", ("returns-released",)),
+    ],
+)
+def test_a_broken_lock_is_found(lock: str, finding: str, causes: tuple[str, ...]) -> None:
+    found = examined(LOCKS + lock, 300, to_the_end=True, options=(("retries", 0),))
+    assert [defect.cause for defect in found.defects if finding in defect.findings] == [*causes]
+    defect = next(each for each in found.defects if finding in each.findings)
+    assert (defect.reference_lost, defect.reproduced) == (0, 20)
+
+
+def test_of_a_lock_that_does_not_say_whether_it_may_be_taken_again_nothing_is_decided() -> None:
+    found = examined(LOCKS + "TakesAgain", 1)
+    assert found.defects == ()
+    asked = [each for each in found.undecided if each.why == ASKS]
+    assert "overlap" in [each.finding for each in asked]
+    assert all(each.trial.reentrant for each in asked)
+
+
+def test_of_a_lock_that_says_that_it_may_not_be_taken_again_that_is_not_tried() -> None:
+    found = examined(LOCKS + "NotReentrant", 60, to_the_end=True, options=(("retries", 0),))
+    assert found.defects == ()
+    assert not [each for each in found.undecided if each.why == ASKS]
