@@ -77,6 +77,8 @@ class Worker:
         self._grant_id: str | None = None
         self._outer: list[tuple[Lease, str | None]] = []
         """The leases that it took before the last one and has not given back, the oldest first."""
+        self._within: Lease | None = None
+        """The lease in which it took the last one, of which the lock does not say that it lasts longer."""
         self._version_read: int | None = None
         self._grants = grants_from
         self._writes = 0
@@ -251,6 +253,10 @@ class Worker:
         if self._asks is not None and self._asks.renews:
             about.pop("value", None)
             self._recording.unattended(f"renewal of {grant_id}", "extend", **about)
+        if claim["claimed_ns"] is not None or self._lease is None or not self._may_believe(self._lease):
+            self._within = None
+        else:
+            self._within = self._within or self._lease
         self._keep_outer()
         self._lease, self._grant_id, self._version_read = lease, grant_id, None
         self._checked = False
@@ -311,7 +317,7 @@ class Worker:
         self._claimed_ns = claim["claimed_ns"]
         granted_ns = self._granted_ns(lease, claim)
         self._recording.ok("extend", **{**about, "token": lease.token or None, "ttl_ns": granted_ns}, **claim)
-        self._lease = lease
+        self._lease, self._within = lease, None
         return Outcome.OK, f"extended the lease{_for_how_long(claim)}"
 
     async def _ask(self, f: str, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -322,6 +328,10 @@ class Worker:
     def _believes(self, lease: Lease) -> bool:
         with failing_in("believes", self._recording.client, type(self._lock)):
             return is_believed(self._lock, lease)
+
+    def _may_believe(self, lease: Lease) -> bool:
+        """Whether the lock believes in a lease, and in the one that it is a part of."""
+        return self._believes(lease) and (self._within is None or self._believes(self._within))
 
     def _granted_ns(self, lease: Lease, claim: dict[str, int | None]) -> int:
         """How long the lease lasts: less than was asked for if the lock says so and claims no more."""
@@ -335,7 +345,7 @@ class Worker:
             if self._asks:
                 belief = await self._ask("held", self._asks.held, lease)
             else:
-                belief = Belief(self._believes(lease))
+                belief = Belief(self._may_believe(lease))
         except Indeterminate as error:
             self._recording.info("held", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it still holds the lock: {error}"
@@ -402,6 +412,8 @@ class Worker:
         finally:
             if self._outer:  # what was read under the inner lease counts for no write under this one
                 (self._lease, self._grant_id), self._version_read = self._outer.pop(), None
+            if not self._outer:
+                self._within = None
 
     async def _give_back(self, lease: Lease, about: Mapping[str, Any]) -> tuple[Outcome, str]:
         try:

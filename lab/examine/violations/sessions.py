@@ -8,8 +8,8 @@ not whether; in the history of sessions they are extensions, so that every rule 
 - What is nested may prolong the key, and nobody has to say so: it is an extension of unknown outcome.
 - Where the outcome of a nested call is not known, nor is how often the client has the lock: its last release
   may not have been the last one, and what is left goes with the lease.
-- An acquire that is called, or returns, when the lease of the session is over for certain is no nested one:
-  it begins a lease.
+- An acquire that is called, or returns with a claim, when the lease of the session is over for certain is no
+  nested one: it begins a lease.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class _Sessions:
         elif f == "release" and grant_id in self._of:
             return self._release(event, self._of[grant_id])
         elif f == "extend" and grant_id in self._of and event["type"] in ("ok", "info"):
-            self._of[grant_id].lasts(event["time_ns"], event.get("ttl_ns") or self._of[grant_id].ttl_ns)
+            session = self._of[grant_id]
+            session.lasts(event["time_ns"], event.get("ttl_ns") or session.ttl_ns)
+            if event["type"] == "ok":
+                claimed_ns = event["time_ns"] + (event.get("claimed_ns") or 0)
+                session.claimed_ns = max(session.claimed_ns, claimed_ns)
         return self._under(event, self._of.get(grant_id))
 
     def _acquire(self, event: Event) -> Event:
@@ -91,8 +95,9 @@ class _Sessions:
             before, end = self._last.get(place), self._ends.get(grant_id, {})
             if before is None or not before.open or now_ns > before.until_ns:
                 return event
-            if end.get("type") == "ok" and end["time_ns"] > before.until_ns:
-                return event  # what it was granted can be no part of what was over when it returned
+            claims = end.get("type") == "ok" and end.get("claimed_ns") is not None
+            if claims and end["time_ns"] > before.until_ns:
+                return event  # what it is said to have can be no part of what was over when it returned
             is_claimed = self._claims_more(end, before)
             self._of[grant_id] = before
             if not is_claimed:
@@ -119,7 +124,9 @@ class _Sessions:
     def _claims_more(end: Event, session: Session) -> bool:
         """Whether a nested acquire prolongs, in the lease that there is, what was claimed before."""
         left_ns = end.get("claimed_ns") if end.get("type") == "ok" else None
-        return left_ns is not None and end["time_ns"] < session.claimed_ns < end["time_ns"] + left_ns
+        if left_ns is None or end["time_ns"] >= session.claimed_ns:
+            return False
+        return bool(end["time_ns"] + left_ns > session.claimed_ns + EPSILON_NS)
 
     def _release(self, event: Event, session: Session) -> Event:
         grant_id, kind = event["grant_id"], event["type"]
