@@ -174,8 +174,6 @@ class Examination:
         """Those that took a branch of the lock's code that none had taken before."""
         self._dismissed = Counter[tuple[str, str]]()
         self._looked = Counter[tuple[str, str]]()
-        self._not_owed = ""
-        """Why what caused the violation that was looked into last is nothing that a lock owes, if so."""
         self._again = Counter[tuple[str, str]]()
         self._waiting: list[tuple[Part, Trial, Violation, int]] | None = None
         """What the directed part has shown and is not looked into yet, with how much happens in the
@@ -375,9 +373,9 @@ class Examination:
         if broken and not self._reference_survives(trial, violation):
             self._note_limit(violation, sorted(broken)[0], trial)
             return False
-        candidate.causes = self._causes(trial, violation)
-        if self._not_owed:
-            self.leave_open(violation.finding, self._not_owed, trial)
+        candidate.causes, not_owed = self._causes(trial, violation)
+        if not_owed:
+            self.leave_open(violation.finding, not_owed, trial)
             return False
         return True
 
@@ -490,7 +488,7 @@ class Examination:
         """
         trial, violation, causes = candidate.trial, candidate.violation, candidate.causes
         smallest, keeps = self._smallest(trial, violation), ""
-        left = self._causes(smallest[0], violation) if causes else []
+        left = self._causes(smallest[0], violation)[0] if causes else []
         lost = causes and not left and violation.finding in RARE and not candidate.broken
         if lost or (left and self._known(left, violation, own) is not None):
             keeps = causes[0].kind
@@ -525,21 +523,24 @@ class Examination:
             left -= 1
             return (
                 self._violates(changed, violation.finding)
-                and (not keeps or [each.kind for each in self._causes(changed, violation)[:1]] == [keeps])
+                and (not keeps or [each.kind for each in self._causes(changed, violation)[0][:1]] == [keeps])
                 and (not steady or self._is_steady(changed, violation))
             )
 
         smallest = minimise(trial, still)
         return smallest, to_the_end
 
-    def _causes(self, trial: Trial, violation: Violation) -> list[Cause]:
-        """What caused a violation, as far as that is known; without what a lock of this kind need not do."""
+    def _causes(self, trial: Trial, violation: Violation) -> tuple[list[Cause], str]:
+        """What caused a violation, as far as that is known, without what a lock of this kind need not do.
+
+        And, where nothing else caused it, why a lock need not.
+        """
         self._workers.go_on()
         found = causes_of(trial, violation.finding)
         gc.collect()  # it has run the trial again for each repair, with all that lay on the nodes each time
         excuses = [why_not_owed(self.kind, cause) for cause in found]
-        self._not_owed = excuses[0] if found and all(excuses) else ""
-        return [cause for cause, excuse in zip(found, excuses, strict=True) if not excuse]
+        owed = [cause for cause, excuse in zip(found, excuses, strict=True) if not excuse]
+        return owed, excuses[0] if found and not owed else ""
 
     def _violates(self, trial: Trial, finding: str) -> bool:
         return self._shows(finding, lambda: self._loop.here(trial))
@@ -560,9 +561,8 @@ class Examination:
         """
         all_seen = tried(trial).violations
         violation = all_seen.get(candidate.violation.finding, candidate.violation)
-        causes = self._causes(trial, violation)
+        causes, not_owed = self._causes(trial, violation)
         known = self._known(causes, violation, own)
-        not_owed = self._not_owed
         defect, doubt = self._defect(candidate, trial, violation, causes)
         defect = replace(defect, smallest=to_the_end)
         if doubt := not_owed or doubt:

@@ -122,7 +122,7 @@ def test_two_findings_that_one_event_completes_have_one_cause() -> None:
     with trials():
         seen = tried(trial).violations
         assert set(seen) == {"fence-breach", "lost-update"}
-        causes = [one._causes(trial, violation) for violation in seen.values()]
+        causes = [one._causes(trial, violation)[0] for violation in seen.values()]
     assert [[cause.kind for cause in each] for each in causes] == [["store-accepts-stale"]] * 2
 
 
@@ -409,7 +409,7 @@ def test_another_cause_of_the_smallest_schedule_leaves_the_first_to_the_others(
     found = two_defects()[0]
     plainer = replace(found, seed=7)
     one = examination(Kind(True))
-    causes = lambda trial, _: named("goes-on" if trial.seed == 7 else "wrong-expiry")  # noqa: E731
+    causes = lambda trial, _: (named("goes-on" if trial.seed == 7 else "wrong-expiry"), "")  # noqa: E731
     monkeypatch.setattr(one, "_causes", causes)
     smaller = iter([(plainer, True), (replace(found, seed=3), True)])
     monkeypatch.setattr(one, "_smallest", lambda *_, **__: next(smaller, (found, True)))
@@ -524,7 +524,7 @@ def test_a_new_defect_does_not_become_a_known_one(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         Examination,
         "_causes",
-        lambda _, changed, __: named("needs-all-nodes" if changed.faults else "waits-too-long"),
+        lambda _, changed, __: (named("needs-all-nodes" if changed.faults else "waits-too-long"), ""),
     )
     one = examination(Kind(True))
     known = lambda causes, *_: 0 if causes[0].kind == "waits-too-long" else None  # noqa: E731
@@ -587,4 +587,4 @@ def test_what_an_acquire_of_unknown_outcome_leaves_to_its_ttl(kind: Kind, causes
     with trials(), closing(Workers(tried, 1)) as workers:
         one = Examination(kind, OPTIONS, Budget(60), workers=workers)
         (violation,) = all_violations(run_trial(trial)).values()
-        assert [each.kind for each in one._causes(trial, violation)] == causes
+        assert [each.kind for each in one._causes(trial, violation)[0]] == causes
