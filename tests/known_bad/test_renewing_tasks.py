@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lab.examine.defects import NOT_TOLD
 from lab.examine.ledger.keeping import keep
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.examine.violations.judge import RENEWAL
@@ -15,6 +16,7 @@ from lab.scenario.triggers import on
 from lab.search.faults import timed_fault
 from lab.search.runner import trials
 from lab.search.trial import Round, Trial
+from tests.known_bad.examined import examined
 from tests.known_bad.test_named_causes import MS_NS, causes
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -77,3 +79,14 @@ def test_who_is_refused_by_a_key_is_not_kept_out_by_one_broken_connection(sendin
     bob = (Round(300 * MS_NS, 100 * MS_NS), Round(S_NS, 100 * MS_NS))
     trial = of("watching:ReleasesQuietly", alice, bob, down, ttl_ns=5 * S_NS)
     assert "does-not-recover" not in {each.kind for each in causes(trial, "unavailable")}
+
+
+@pytest.mark.parametrize(("lock", "tells"), [("TellsNothing", False), ("StaysLost", True)])
+def test_one_that_has_nothing_to_ask_is_not_accused_of_what_its_user_cannot_know(
+    lock: str, tells: bool
+) -> None:
+    """Who is cut off for a lease goes on: that is not decided, with the reason."""
+    found = examined(f"{LOCKS}.renewing:{lock}", 100, to_the_end=True, options=(("retries", 0),))
+    assert [(defect.cause, defect.seen) for defect in found.defects] == []
+    untold = {one.finding for one in found.undecided if one.why == NOT_TOLD}
+    assert untold == (set() if tells else {"unfenced-write", "lost-update"})
