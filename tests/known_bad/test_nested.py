@@ -71,6 +71,8 @@ def test_a_broken_lock_is_found(lock: str, finding: str, causes: tuple[str, ...]
     assert [defect.cause for defect in found.defects if finding in defect.findings] == [*causes]
     defect = next(each for each in found.defects if finding in each.findings)
     assert (defect.reference_lost, defect.reproduced) == (0, 20)
+    if lock == "NeverLooksAtTheEnd":  # and not that Bob's claim is rounded
+        assert "it is the lease of 0 ms, which was over" in defect.seen
 
 
 def test_of_a_lock_that_does_not_say_whether_it_may_be_taken_again_nothing_is_decided() -> None:
