@@ -298,6 +298,12 @@ class Shape(NamedTuple):
         entered = hasattr(self.target, "__enter__") or hasattr(self.target, "__aenter__")
         return of_class and entered and "key" in self._roles()
 
+    @property
+    def serves_again(self) -> bool:
+        """Whether what ``target`` makes can be entered a second time: the context of a generator cannot."""
+        made = inspect.unwrap(self.target) if inspect.isfunction(self.target) else self.target
+        return not (inspect.isgeneratorfunction(made) or inspect.isasyncgenfunction(made))
+
     def wait_ns(self, options: Mapping[str, str | int | float | bool]) -> int | None:
         """How long an acquire with these options may wait, as the lock says; None: it does not say."""
         for use, more in ((self.acquire, frozenset(("timeout", "wait"))), (self.made, frozenset[str]())):

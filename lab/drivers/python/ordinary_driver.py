@@ -67,7 +67,8 @@ class Ordinary:
     def __init__(self, shape: Shape, *, alone: bool = False) -> None:
         self._shape, self._alone = shape, alone
         self.distribution = shape.lock.partition(":")[0].partition(".")[0]
-        self.options = (*shape.options, *ordinary.OPTIONS_OF_CLIENTS, ONE_OBJECT)
+        one_object = (ONE_OBJECT,) if shape.serves_again else ()
+        self.options = (*shape.options, *ordinary.OPTIONS_OF_CLIENTS, *one_object)
         self.node_key, self.permits = shape.node_key, shape.permits
         said = {
             "extend": shape.extend is not None,

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from lab.drivers import is_driver, words_of
+from lab.drivers.messages import ONE_OBJECT
+from lab.drivers.python.ordinary_driver import Ordinary
 from lab.drivers.shapes import Shape, shape_of
 from lab.errors import LabError
 from lab.locks import capacity_of, lock_class
@@ -403,6 +405,17 @@ def test_an_object_that_with_is_used_on_may_be_used_inside_of_itself(written: Ca
     assert seen(f"{written(an_object(', ttl=5') + scope)}:Lock").is_scope
     assert not seen(f"{written(an_object(', ttl=5'))}:Lock").is_scope
     assert not seen(f"{PLACE}managers:lock").is_scope  # each call makes another object
+
+
+@pytest.mark.parametrize(
+    ("lock", "again"),
+    [("managers:lock", False), ("managers:Exclusive", True), ("managers:Locks", True)],
+)
+def test_one_object_serves_all_leases_only_if_it_can_be_entered_again(lock: str, again: bool) -> None:
+    """What a generator makes is over after one lease, and raises if it is entered a second time."""
+    shape = seen(PLACE + lock)
+    assert shape.serves_again is again
+    assert (ONE_OBJECT in Ordinary(shape).options) is again
 
 
 SCOPE = """
