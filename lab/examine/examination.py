@@ -415,7 +415,7 @@ class Examination:
                 self.leave_open(violation.finding, why_not, trial)
                 return False
         smallest, to_the_end = self._reduced(candidate, own)
-        self._add(candidate, smallest, own, to_the_end)
+        self._add(candidate, smallest, own, to_the_end=to_the_end)
         self.progress.settled += 1
         return True
 
@@ -552,7 +552,7 @@ class Examination:
             return False
         return finding in seen.violations
 
-    def _add(self, candidate: Candidate, trial: Trial, own: int | None, to_the_end: bool) -> None:
+    def _add(self, candidate: Candidate, trial: Trial, own: int | None, *, to_the_end: bool) -> None:
         """Report a defect, unless its smallest trial shows one of the reference as well.
 
         One that is known already is reported with the trial that shows it more often. It takes the place
@@ -564,6 +564,10 @@ class Examination:
         causes, not_owed = self._causes(trial, violation)
         known = self._known(causes, violation, own)
         defect, doubt = self._defect(candidate, trial, violation, causes)
+        is_rarer = doubt and not (not_owed or defect.reference_lost)
+        if is_rarer and trial != candidate.trial:  # smaller, but less certain
+            self._add(candidate, candidate.trial, own, to_the_end=False)
+            return
         defect = replace(defect, smallest=to_the_end)
         if doubt := not_owed or doubt:
             if defect.reference_lost and labels(trial):

@@ -135,7 +135,7 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
 
 
 def _weight(found: Found) -> tuple[bool, bool]:
-    """What tells more of two breaches of one kind: what no fault excuses, a claim that is more than rounded."""
+    """What tells more of two breaches of a kind: what no fault excuses; a claim that is not only rounded."""
     claim = found.claim
     is_slight = claim is not None and 0 < claim.until_ns - claim.kept_ns <= ROUNDED_NS
     return not found.excused, not is_slight

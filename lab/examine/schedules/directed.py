@@ -315,7 +315,8 @@ def refused_before(setting: Setting, *, extends: bool) -> Iterator[Trial]:
 def released_before_it_waits(setting: Setting) -> Iterator[Trial]:
     """Alice gives back between two commands of Bob's acquire, who was refused and is about to wait.
 
-    One schedule for each of his sendings but the first. A wake-up that he does not hear is not sent again.
+    One schedule for each of his sendings but the first, which is late by little. A wake-up that he does not
+    hear is not sent again.
     """
     ttl_ns = setting.ttl_ns
     takes = action(Acquire, on(BOB, "released", after_ns=ttl_ns // 10))
@@ -324,10 +325,9 @@ def released_before_it_waits(setting: Setting) -> Iterator[Trial]:
     his = [action(Acquire), action(Release), asks, action(Release, if_granted=True)]
     base = told(setting, {ALICE: [takes, action(Release, after(ttl_ns * 9 // 10))], BOB: his})
     for nth in _sendings_of(base, "acquire", 2, BOB)[1 : 1 + COMMANDS_MAX]:
-        waits = timed_fault(Hold, on(BOB, SENDS, nth), BOB, setting.names, direction="requests")
+        late = timed_fault(Hold, on(BOB, SENDS, nth), BOB, setting.names, 0, BRIEF_NS, "requests")
         hers = [takes, action(Release, on(BOB, SENDS, nth))]
-        until = on(ALICE, "released", after_ns=MOMENT_NS)
-        yield told(setting, {ALICE: hers, BOB: his}, lasting_until(waits, until))
+        yield told(setting, {ALICE: hers, BOB: his}, late)
 
 
 def cut_off_while_it_waits(setting: Setting) -> Iterator[Trial]:

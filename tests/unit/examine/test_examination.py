@@ -402,6 +402,23 @@ def test_a_defect_whose_smallest_schedule_the_reference_fails_in_is_none(
     assert {why for _, why in one.undecided} == {"redlock has it as well in 3 of 20 variants"}
 
 
+def test_a_smaller_schedule_that_fewer_variants_show_does_not_take_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Setting("mutant:seconds-for-milliseconds", OPTIONS).trial(kept())
+    smaller = replace(found, seed=7)
+    one = examination(Kind(True))
+    monkeypatch.setattr(one, "_smallest", lambda *_, **__: (smaller, True))
+    shows = one._confirm
+    monkeypatch.setattr(
+        one, "_confirm", lambda trial, *more: (20, 4, 0) if trial == smaller else shows(trial, *more)
+    )
+    with trials():
+        one.try_all(PART, [found])
+    assert [defect.trial for defect in one.defects] == [found]
+    assert one.undecided == {}
+
+
 def test_another_cause_of_the_smallest_schedule_leaves_the_first_to_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
