@@ -510,6 +510,7 @@ class _Look:
         if before and not any("key" in use.roles() for use in before):
             self._missing.append(("which parameter is the lock's name", 'parameters = {PARAMETER = "key"}'))
         self._complain()
+        self._check_client(is_async=is_async)
         return Shape(
             self._name,
             found,
@@ -926,6 +927,22 @@ class _Look:
         places = [str(getattr(each.annotation, "__module__", "")) for each in given]
         said = {".asyncio" in place for place in places if place.partition(".")[0] in ("redis", "valkey")}
         return said.pop() if len(said) == 1 else None
+
+    def _check_client(self, *, is_async: bool) -> None:
+        """Raises ``LabError``: its code is async and its client blocks, by its type, or the other way."""
+        said = self._client_is_async()
+        if self._settings.client or said in (None, is_async):
+            return
+        library = self._library()
+        awaited, blocking = f"{library}.asyncio.Redis", f"{library}.Redis"
+        code, client = ("async", blocking) if is_async else ("plain", awaited)
+        raise LabError(
+            f"{code} code whose client is of the type {client}",
+            where=self._name,
+            expected=f"{awaited} in async code, {blocking} in code that blocks, as the lab makes its client",
+            hint="correct the type, or say what makes its client: "
+            f'{_table(self._name)} client = "module:function"',
+        )
 
     def _imports(self, part: str) -> bool:
         """Whether its module has the client library, or its part for asyncio, or classes of that."""

@@ -418,6 +418,38 @@ def test_one_object_serves_all_leases_only_if_it_can_be_entered_again(lock: str,
     assert (ONE_OBJECT in Ordinary(shape).options) is again
 
 
+TYPED = """
+import redis
+import redis.asyncio
+class Lock:
+    def __init__(self, client: {type}, name: str, ttl: int = 10):
+        self.client = client
+    {code} acquire(self) -> bool:
+        return bool({waits} self.client.set("k", "v", nx=True, ex=10))
+    {code} release(self) -> None:
+        {waits} self.client.delete("k")
+"""
+
+
+@pytest.mark.parametrize("code", ["async def", "def"])
+@pytest.mark.parametrize("type_", ["redis.asyncio.Redis", "redis.Redis"])
+def test_a_client_is_of_the_type_that_its_code_needs(
+    written: Callable[..., str], code: str, type_: str
+) -> None:
+    """The lab makes the client by the code; one of the other type would be used wrongly."""
+    source = TYPED.format(type=type_, code=code, waits="await" if code == "async def" else "")
+    fits = (code == "async def") == (".asyncio" in type_)
+    if fits:
+        assert seen(f"{written(source)}:Lock").is_async is (code == "async def")
+        return
+    error = refused(f"{written(source)}:Lock")
+    assert f"code whose client is of the type {type_}" in str(error)
+    assert 'client = "module:function"' in str(error)
+    said = '[tool.lock-lab.locks."MODULE:Lock"]\nclient = "MODULE:connect"\n'
+    connect = "def connect(host, port): return None\n"
+    assert seen(f"{written(source + connect, said)}:Lock").is_async is (code == "async def")
+
+
 SCOPE = """
 import redis
 class Lock:
