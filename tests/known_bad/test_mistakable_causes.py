@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from lab.examine.ledger.keeping import keep
+from lab.examine.ledger.rules import FAILS, breaches
 from lab.examine.profile.learn import learn
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.examine.schedules.anchored import SECOND_TASK, bases
@@ -18,7 +20,7 @@ from lab.scenario.tracks import Timed
 from lab.scenario.triggers import after, at_start, on
 from lab.search.as_tracks import action
 from lab.search.faults import timed_fault
-from lab.search.runner import run_trial
+from lab.search.runner import run_trial, trials
 from lab.search.trial import Round, Trial
 from tests.known_bad.test_named_causes import MS_NS, causes
 
@@ -252,6 +254,22 @@ def test_a_release_that_could_send_nothing_is_no_cause(
 ) -> None:
     trial = Setting(f"{ORDINARY}.{lock}", {"retries": 0}, 1).with_clients({ALICE: ()})
     shown = replace(trial, tracks={ALICE: (action(Acquire), *releases), "faults": (fault,)})
+    assert causes(shown, "unavailable") == []
+
+
+def test_a_call_of_a_client_that_did_not_ask_in_vain_is_no_cause() -> None:
+    """Alice's connection was broken as well; hers fails when Bob has waited for the end of his own key."""
+    insists = action(Acquire, after(S_NS // 2), insist_ns=8 * S_NS, pause_ns=S_NS // 2)
+    tracks = {
+        ALICE: (action(Acquire), action(Release), action(Acquire, after(9 * S_NS))),
+        BOB: (action(Acquire, on(ALICE, "released")), action(Release), insists, action(Release)),
+        "faults": (timed_fault(Crash, on(BOB, "release invoke"), nodes=("A",), lasts_ns=S_NS // 10),),
+    }
+    trial = Setting(f"{ORDINARY}.renewing:SaysNothing", {"retries": 0}, 1).with_clients({ALICE: (), BOB: ()})
+    shown = replace(trial, tracks=tracks)
+    with trials():
+        failed = [each for each in breaches(keep(shown)) if each.kind.effect == FAILS]
+    assert [each.call.client for each in failed if each.call is not None] == [ALICE]
     assert causes(shown, "unavailable") == []
 
 

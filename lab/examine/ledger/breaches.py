@@ -150,12 +150,15 @@ def _hands_over(effect: Effect, lease: Lease) -> bool:
 
 
 def _shares(entry: Entry, effect: Effect, ledger: Ledger) -> bool:
-    """Whether a key that several leases share also has a field, or an element, of the one that did this."""
+    """Whether a key that several leases share has, or had in this script, a part of the one that did this."""
     lease = entry.call.lease if entry.call is not None else None
-    owned = ledger.owned[entry.node]
-    return bool(effect.slot.field or effect.slot.element) and any(
-        slot.key == effect.slot.key and own.lease is lease for slot, own in owned.items()
-    )
+    owned, key = ledger.owned[entry.node], effect.slot.key
+    if not (effect.slot.field or effect.slot.element):
+        return False
+    if any(slot.key == key and own.lease is lease for slot, own in owned.items()):
+        return True
+    changed = (each for each in entry.inner if each.changes() and key in each.words)
+    return any(not each.name.upper().startswith(("EXPIRE", "PEXPIRE")) for each in changed)
 
 
 def _harms(effect: Effect, owner: Lease, lease: Lease) -> bool:

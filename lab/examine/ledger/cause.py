@@ -36,7 +36,7 @@ from lab.examine.ledger.rules import (
     Found,
     breaches,
 )
-from lab.examine.violations.judge import ERROR, HANG, LATE_RETURN, RENEWAL
+from lab.examine.violations.judge import ERROR, HANG, LATE_RETURN, RENEWAL, Violation
 from lab.faults.clock import ClockFault
 from lab.search.faults import client_of, is_a
 from lab.search.runner import Outcome
@@ -113,7 +113,7 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
     wrong_ns = _first_wrong_read_ns(kept.outcome)
     if wrong_ns is not None and is_gone(frozenset((READS_WALL_CLOCK,))):
         return Shown(Found(READS_WALL_CLOCK, wrong_ns), by_intervention=True), kept
-    direct = _direct(found, finding)
+    direct = _direct(found, kept.violations[finding])
     if finding in AT_ONCE and direct is not None:
         return Shown(direct, by_intervention=False), kept
     kinds = [kind for kind in first if kind.rule in RANKS and _may_lead_to(kind, finding)][:KINDS_MAX]
@@ -194,13 +194,16 @@ def _together(kinds: dict[Breach, Found], is_gone: Callable[[Repairs], bool]) ->
     return ([], False) if any(kinds[kind].excused for kind in found) else (found, True)
 
 
-def _direct(found: list[Found], finding: str) -> Found | None:
+def _direct(found: list[Found], violation: Violation) -> Found | None:
     """The breach that says what a finding says: the longest call that is late, the last one that fails.
 
-    A call that waits for a majority that is away, though it may never end, keeps no other client waiting.
+    A call that waits for a majority that is away, though it may never end, keeps no other client waiting. Nor
+    does a call of a client that did not ask in vain.
     """
+    finding, asked = violation.finding, violation.clients if violation.finding == "unavailable" else ()
     for what in SAYS.get(finding, ()):
         says = [each for each in found if each.kind.effect == what and (finding == HANG or not each.excused)]
+        says = [each for each in says if not asked or each.call is None or each.call.client in asked]
         if says:
             return max(says, key=_took_ns) if what == IS_LATE else says[-1 if what == FAILS else 0]
     return None

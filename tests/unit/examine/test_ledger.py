@@ -35,6 +35,7 @@ from lab.search.command import OPTIONS
 from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Round, Trial
+from lab.search.watch import Executed, State
 from tests.locks_to_test.in_collections import OnePermit
 from tests.locks_to_test.plain import Plain
 
@@ -192,10 +193,17 @@ def lease(client: str, *, until_ns: int = 10 * S_NS) -> Lease:
     return Lease(client, f"{client}-1", "r", 10 * S_NS, 0, token=client, state="held", until_ns=until_ns)
 
 
-def entry(ledger: Ledger, whose: Lease, f: str, time_ns: int, now: dict[Slot, Lies]) -> list[Breach | None]:
-    """What a command of a call does to a node, and which rules that breaks."""
+def entry(
+    ledger: Ledger,
+    whose: Lease,
+    f: str,
+    time_ns: int,
+    now: dict[Slot, Lies],
+    inner: tuple[Executed, ...] = (),
+) -> list[Breach | None]:
+    """What a command does to a node, and which rules that breaks; ``inner``: what a script called."""
     call = Call(whose.client, f, whose, time_ns, 10 * S_NS, {})
-    made = Entry(time_ns, "A", whose.client, ("EVAL",), call, None)
+    made = Entry(time_ns, "A", whose.client, ("EVAL",), call, None, inner)
     ledger.see(made, now)
     return [breach_of(made, effect, ledger) for effect in made.effects]
 
@@ -224,6 +232,25 @@ def test_who_has_no_field_of_its_own_may_not_prolong_the_key() -> None:
     entry(ledger, alice, "acquire", 0, {ALICES: lies("1", 10 * S_NS)})
     prolonged = entry(ledger, bob, "acquire", 2 * S_NS, {ALICES: lies("1", 12 * S_NS)})
     assert prolonged == [Breach(OWN_KEYS, "acquire", "prolong", OTHERS)]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_who_has_had_a_field_in_the_same_script_may_prolong_the_key(own: bool) -> None:
+    """As one who is granted at once and leaves no place in the line; not one whose script sets nothing."""
+    ledger, alice, bob = Ledger(("A",), 1), lease(ALICE), lease(BOB)
+    entry(ledger, alice, "acquire", 0, {ALICES: lies("1", 10 * S_NS)})
+    there: State = {"r": ("alice", 10)}
+    both: State = {"r": ("alice bob", 10)}
+    of_script: list[tuple[tuple[str, ...], State, State]] = [(("PEXPIRE", "r", "12000"), there, there)]
+    if own:
+        of_script = [
+            (("HSET", "r", "bob", "1"), there, both),
+            *of_script,
+            (("HDEL", "r", "bob"), both, there),
+        ]
+    inner = tuple(Executed(2 * S_NS, "A", BOB, words, True, before, now) for words, before, now in of_script)
+    prolonged = entry(ledger, bob, "acquire", 2 * S_NS, {ALICES: lies("1", 12 * S_NS)}, inner)
+    assert prolonged == [None if own else Breach(OWN_KEYS, "acquire", "prolong", OTHERS)]
 
 
 def test_who_replaces_a_value_owns_it_and_who_prolongs_it_does_not() -> None:
