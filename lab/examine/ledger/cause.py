@@ -198,12 +198,13 @@ def _direct(found: list[Found], violation: Violation) -> Found | None:
     """The breach that says what a finding says: the longest call that is late, the last one that fails.
 
     A call that waits for a majority that is away, though it may never end, keeps no other client waiting. Nor
-    does a call of a client that did not ask in vain.
+    does one fail in vain whose client did not ask then.
     """
     finding, asked = violation.finding, violation.clients if violation.finding == "unavailable" else ()
     for what in SAYS.get(finding, ()):
         says = [each for each in found if each.kind.effect == what and (finding == HANG or not each.excused)]
-        says = [each for each in says if not asked or each.call is None or each.call.client in asked]
+        if what == FAILS and asked:
+            says = [each for each in says if each.call is None or each.call.client in asked]
         if says:
             return max(says, key=_took_ns) if what == IS_LATE else says[-1 if what == FAILS else 0]
     return None

@@ -57,7 +57,10 @@ class Body(Protocol):
 def tree(pid: int) -> Iterator[int]:
     """The ids of a process and of everything below it."""
     yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    tasks: list[Path] = []
+    with contextlib.suppress(OSError):  # it may end while it is looked at
+        tasks += Path(f"/proc/{pid}/task").glob("*/children")
+    for task in tasks:
         with contextlib.suppress(OSError):
             for child in task.read_text().split():
                 yield from tree(int(child))
