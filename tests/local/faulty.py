@@ -97,20 +97,22 @@ async def broken(
     assert processes_of(run_id) == []
 
 
-async def stopped_before_the_sync(lab: Broken, key: str = "k") -> bytes:
-    """Prime node A, write a key, and stop the node before that is synced; return what is not synced.
+async def stopped_before_the_sync(lab: Broken) -> tuple[str, bytes]:
+    """Prime node A, write a key, stop the node before that is synced; return the key and what is not synced.
 
-    A machine that stands still for a second is no failure: it is tried again.
+    A machine that stands still for a second is no failure: it is tried again, with another key, since what an
+    earlier try wrote may be on the disk.
     """
-    word = b"$%d\r\n%s\r\n" % (len(key), key.encode())
     node = lab.cluster.nodes["A"]
-    for _ in range(20):
+    for tried in range(20):
+        key = f"victim-{tried:02}"
+        word = b"$%d\r\n%s\r\n" % (len(key), key.encode())
         receipt = await step(prime={"nodes": ["A"]}).prime(lab.cluster)
         await node.ask("SET", key, "v")
         await lab.inject(pause={"node": "A"})
         unsynced = (await node.disk()).unsynced
         if receipt.confirmed and word in unsynced:
-            return unsynced
+            return key, unsynced
         await lab.nemesis.end(step(resume={"node": "A"}))
     raise AssertionError(f"a write was always synced at once: {receipt.evidence}")
 

@@ -187,13 +187,13 @@ async def test_a_client_that_survives_has_no_receipt(lab_: Broken, monkeypatch: 
 
 async def test_a_power_cut_loses_what_was_not_synced(durable: Broken) -> None:
     node = durable.cluster.nodes["A"]
-    unsynced = await stopped_before_the_sync(durable)
+    key, unsynced = await stopped_before_the_sync(durable)
     receipt = await durable.inject(power_cut={"nodes": ["A"]})
     assert receipt.confirmed
     assert receipt.evidence["A"]["dropped_bytes"] == len(unsynced)
     assert durable.of("power_cut")[0]["breaks"] == "durable nodes"
     await durable.nemesis.end(step(restart={"nodes": ["A"]}))
-    assert await node.ask("GET", "k") is None
+    assert await node.ask("GET", key) is None
 
 
 async def test_always_loses_nothing_in_a_power_cut(tmp_path: Path) -> None:
