@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from msgspec.structs import replace
 from yaml.error import Mark
 from yaml.nodes import MappingNode
 
@@ -24,6 +25,7 @@ from lab.errors import LabError, NotModelled, UnknownOutcome
 from lab.examine.defects import arranged
 from lab.examine.examination import Examination, Progress, tried
 from lab.examine.kinds import Kind
+from lab.examine.ledger.finders import all_violations
 from lab.examine.profile.learn import learn
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Program, Setting
@@ -31,7 +33,6 @@ from lab.examine.result import Examined, Lines, LockExecuted, Part
 from lab.examine.schedules.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, drawn, parts
 from lab.examine.schedules.reentrant import ASKS, is_reentrant, reentrance
 from lab.examine.schedules.situations import SITUATIONS, situations, sorts
-from lab.examine.violations.own_findings import all_violations
 from lab.locks import capacity_of, check_options, lock_class, margin_ns, refuse_alone
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
@@ -268,7 +269,7 @@ def _try_situations(
     part = Part(SITUATIONS, "the directed part: each kind once, what tells most first")
     found = []
     for trial in situations(setting, profile, programs):
-        found.append(trial)
+        found.append(replace(trial, closely=True))
         examination.check_time()
     examination.try_directed(part, found)
 

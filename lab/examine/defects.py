@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from lab.examine.kinds import Kind
 from lab.examine.ledger.breaches import OWN_KEYS, PAST_CLAIM, RESIDUE
+from lab.examine.ledger.finders import OTHERS_KEY
 from lab.examine.ledger.naming import UNKNOWN, Cause
 from lab.examine.result import Defect
 from lab.examine.violations.judge import ERROR, HANG, LATE_RETURN, RELEASE, RENEWAL, Violation
@@ -90,7 +91,13 @@ def why_uncertain(
     return ""
 
 
-_MILD: Final = ({"false-validity"}, {ERROR, HANG, LATE_RETURN, RELEASE, RENEWAL}, {"leak"}, {"unavailable"})
+_MILD: Final = (
+    {OTHERS_KEY},
+    {"false-validity"},
+    {ERROR, HANG, LATE_RETURN, RELEASE, RENEWAL},
+    {"leak"},
+    {"unavailable"},
+)
 """Findings that harm less than two holders at once, the worst first."""
 
 

@@ -27,17 +27,18 @@ from msgspec.structs import replace
 from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
 from lab.examine.defects import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_not_owed, why_uncertain
 from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.ledger.finders import OTHERS_KEY, all_violations, seen
+from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import UNKNOWN, Cause, causes_of
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
 from lab.examine.schedules.situations import SITUATIONS
 from lab.examine.violations.evidence import Evidence
 from lab.examine.violations.judge import ERROR, Violation, labels
-from lab.examine.violations.own_findings import all_violations
 from lab.search import loop
 from lab.search.faults import every_fault, fault_of
 from lab.search.loop import AHEAD, Budget, Loop, OutOfTime, variants
 from lab.search.minimise import minimise
-from lab.search.runner import Outcome, run_trial
+from lab.search.runner import run_trial
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Job, Workers
 
@@ -74,16 +75,17 @@ class Tried:
     grants: int
     steps: int
 
-    @classmethod
-    def of(cls, outcome: Outcome) -> Tried:
-        """What an examination keeps of an outcome; only inside ``trials``."""
-        grants = sum((event["f"], event["type"]) == ("acquire", "ok") for event in outcome.events)
-        return cls(all_violations(outcome), outcome.covered, outcome.branches, grants, outcome.steps)
-
 
 def tried(trial: Trial) -> Tried:
-    """Run a trial, and look at it. Raises what ``run_trial`` does."""
-    return Tried.of(run_trial(trial))
+    """Run a trial, and look at it; only inside ``trials``. Raises what ``run_trial`` does."""
+    if trial.closely:
+        kept = keep(trial)
+        outcome, found = kept.outcome, seen(kept)
+    else:
+        outcome = run_trial(trial)
+        found = all_violations(outcome)
+    grants = sum((event["f"], event["type"]) == ("acquire", "ok") for event in outcome.events)
+    return Tried(found, outcome.covered, outcome.branches, grants, outcome.steps)
 
 
 @dataclass
@@ -247,7 +249,10 @@ class Examination:
             numbered.append((times[finding], each))
             times[finding] += 1
         candidates, tries = [], Counter[tuple[str, str]]()
-        for _, (part, trial, violation, _) in sorted(numbered, key=lambda one: one[0]):
+        # An act on another's key tells less than what comes of it, which has the same cause.
+        for _, (part, trial, violation, _) in sorted(
+            numbered, key=lambda one: (one[0], one[1][2].finding == OTHERS_KEY)
+        ):
             candidate = self._looked_into(part, trial, violation)
             if candidate is None:
                 continue
@@ -474,11 +479,13 @@ class Examination:
         return None
 
     def _is_done(self, part: Part, known: int) -> bool:
-        """Whether nothing is to be learned from a known defect: it is from no lucky race."""
-        key = part.name, self.defects[known].cause
+        """Whether nothing is to be learned from a known defect: it is from no lucky race, and does harm."""
+        defect = self.defects[known]
+        key = part.name, defect.cause
         self._again[key] += 1
         often = 0 if part.name == SITUATIONS else AGAIN_MAX
-        return self.defects[known].reproduced >= SURE or self._again[key] > often
+        is_shown = defect.reproduced >= SURE and defect.findings[0] != OTHERS_KEY
+        return is_shown or self._again[key] > often
 
     def _reduced(self, candidate: Candidate, own: int | None = None) -> tuple[Trial, bool]:
         """The smallest trial that is as telling: of a new defect, not of a known one, and no lucky race.
@@ -584,7 +591,9 @@ class Examination:
             evidence = (*violation.evidence, *self._keys_there(trial, violation))
             defect = replace(defect, findings=(*defect.findings, *beside), evidence=evidence)
         if known is not None:
-            if defect.reproduced > self.defects[known].reproduced:
+            before = self.defects[known]
+            is_worse = before.findings[0] == OTHERS_KEY != violation.finding
+            if is_worse or (defect.reproduced > before.reproduced and violation.finding != OTHERS_KEY):
                 self._put(defect, known)
         elif own is not None:
             noted = self.defects[own]

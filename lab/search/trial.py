@@ -135,6 +135,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     In a ``replicated`` trial the first node is the master, and all others are its replicas. So many
     ``sentinels`` watch the master of a replicated trial, and promote a replica; 0: there are none.
     ``tracks`` are played beside what rounds and faults say, and say all that scenarios can say.
+    An examination looks ``closely`` at what each command does on the nodes, not only at the history.
     """
 
     lock: str
@@ -160,6 +161,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     sentinels: int = 0
     permits: int = 0
     read_write: bool = False
+    closely: bool = False
 
     @property
     def node_names(self) -> tuple[str, ...]:

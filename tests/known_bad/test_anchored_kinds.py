@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.profile.learn import learn
 from lab.examine.programs import BOB, Setting
 from lab.examine.schedules import anchored
 from lab.examine.schedules.building import hurt
-from lab.examine.violations.own_findings import all_violations
 from lab.search.command import options_for
 from lab.search.plainer_tracks import fits
 from lab.search.runner import run_trial, trials

@@ -8,11 +8,11 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.examine.schedules.boundaries import boundaries, single_faults
 from lab.examine.violations.judge import RENEWAL
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.answers import Answers
 from lab.faults.fill_memory import FillMemory
 from lab.faults.pause import Pause

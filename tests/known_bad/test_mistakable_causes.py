@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.rules import FAILS, breaches
 from lab.examine.profile.learn import learn
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.examine.schedules.anchored import SECOND_TASK, bases
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay

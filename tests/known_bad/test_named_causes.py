@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import Cause, causes_of
 from lab.examine.ledger.rules import NEVER_ENDS, breaches
 from lab.examine.ledger.words import tell
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lab.examine.answer.narrative import narrate
+from lab.examine.ledger.finders import all_violations
 from lab.examine.programs import TTL_NS, Setting
 from lab.examine.schedules.names_of_keys import other_names
-from lab.examine.violations.own_findings import all_violations
 from lab.search.runner import run_trial
 from tests.known_bad.examined import examined
 

@@ -7,9 +7,9 @@ import pytest
 from lab.drivers import is_driver
 from lab.drivers.place import why_not_in_virtual_time
 from lab.examine.command import Asked, examine, situations_of
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.violations.judge import Violation
-from lab.examine.violations.own_findings import all_violations
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Trial
 from tests.known_bad.test_anchored_kinds import schedules

@@ -10,7 +10,7 @@ from checker.history.history import STEPS
 from lab.api.runs import run
 from lab.examine.answer.keep import keep
 from lab.examine.answer.picture import timeline_of
-from lab.examine.violations.own_findings import all_violations
+from lab.examine.ledger.finders import all_violations
 from lab.run.events import Listener, RunEvent
 from lab.run.request import RunRequest
 from lab.search.runner import run_trial, trials

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.durations import short_duration
+from lab.examine.ledger.finders import OTHERS_KEY, all_violations
 from lab.examine.violations.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.violations.judge import RELEASE, RENEWAL
-from lab.examine.violations.own_findings import all_violations
 from lab.locks.capacity import READ
 from lab.search.actor import OTHER_GRANTS
 from lab.search.faults import fault_of
@@ -34,6 +34,7 @@ WITHOUT_RESOURCE: Final = (
     "continuity-loss",
     "leak",
     "unavailable",
+    OTHERS_KEY,
     RELEASE,
     RENEWAL,
 )

@@ -12,9 +12,9 @@ import msgspec
 from lab.batch.scenario_task import ScenarioTask, simulated
 from lab.errors import ExitCode, UnknownOutcome
 from lab.examine.answer.narrative import schedule_words
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.violations.judge import Violation
-from lab.examine.violations.own_findings import all_violations
 from lab.scenario.load import load_scenario
 from lab.search.loop import variant
 from lab.search.replay import read_trial

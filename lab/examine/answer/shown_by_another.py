@@ -13,8 +13,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
+from lab.examine.ledger.keeping import keep
 from lab.examine.violations.evidence import MS_NS, Evidence, Operation
-from lab.examine.violations.own_findings import late_successes
 from lab.search.runner import run_trial
 from lab.search.suspicion import named
 from lab.search.trial import CLIENTS, START_NS, Round, Trial
@@ -37,10 +37,9 @@ def shown_by_another(trial: Trial) -> tuple[Trial, str] | None:
     """
     for changed in _with_another(trial):
         try:
-            outcome = run_trial(changed, watch=True)
+            if _late_success(changed) is None:
+                continue
         except UnknownOutcome:
-            continue
-        if next(late_successes(Evidence(outcome)), None) is None:
             continue
         found = {each.name for each in named(run_trial(changed)) if each.severity == "violation"}
         for finding in SHOWN_BY:
@@ -49,16 +48,26 @@ def shown_by_another(trial: Trial) -> tuple[Trial, str] | None:
     return None
 
 
+def _late_success(trial: Trial) -> tuple[Evidence, Operation] | None:
+    """The first call of a trial that was told of success when no majority of the nodes had its key."""
+    kept = keep(trial)
+    evidence = Evidence(kept.outcome)
+    late = {claim.call.called_ns: claim for claim in kept.ledger.claims if not claim.kept_ns}
+    calls = (each for each in evidence.operations if each.f in ("acquire", "extend") and each.how == "ok")
+    found = next((each for each in calls if each.called_ns in late), None)
+    return None if found is None else (evidence, found)
+
+
 def _with_another(trial: Trial) -> Iterator[Trial]:
     """Trials in which one more client asks before a late success, and writes before who was told of it."""
     name = next((each for each in CLIENTS if each not in trial.clients), None)
     try:
-        evidence = Evidence(run_trial(trial, watch=True))
+        found = _late_success(trial)
     except UnknownOutcome:
         return
-    late = next(late_successes(evidence), None)
-    if name is None or late is None:
+    if name is None or found is None:
         return
+    evidence, late = found
     ends_ns = late.ended_ns - MONOTONIC_START_NS + AFTERWARDS_NS
     for asks_ns, hold_ns, until_write_ns in _times(trial, evidence, late):
         own = _goes_on(trial, evidence, late, until_write_ns)

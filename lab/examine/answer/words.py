@@ -12,6 +12,7 @@ from checker.words import listed
 from lab.examine.answer.narrative import schedule_words
 from lab.examine.kinds import FALSE_VALIDITY, LATE, SEMAPHORE, SENTENCES, UNFENCED
 from lab.examine.ledger.breaches import RULES
+from lab.examine.ledger.finders import OTHERS_KEY
 from lab.examine.ledger.naming import CATALOGUE, CauseKind
 from lab.examine.result import USED_AS, Defect, Directed, Examined, Lines, OnReal, Part
 from lab.examine.schedules.anchored import ANCHORED
@@ -25,7 +26,8 @@ ORDER: Final = (SITUATIONS, NAMES, BEYOND, ANCHORED, SINGLES, DRAWN, PAIRS)
 OWN: Final = {
     ERROR: "an exception that no lock may raise",
     HANG: "an operation that never came to an end",
-    RELEASE: "a release that leaves its key on the nodes until it expires, without any fault",
+    OTHERS_KEY: "a call that deletes, overwrites, prolongs or shortens the key of another lease, which lasts",
+    RELEASE: "a release that leaves its key on a node that no fault hit, until it expires",
     RENEWAL: "a lease of a lock that renews its leases, which ends though its holder lives and nodes answer",
 }
 """What is looked for beside the checker's findings."""

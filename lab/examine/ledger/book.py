@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from lab.examine.violations.evidence import TOKEN_MIN
-from lab.examine.violations.renewal import RENEWS
 from lab.locks.capacity import ONE_HOLDER, Capacity
 from lab.search.origin import Sent
 from lab.search.runner import is_unattended
@@ -34,6 +33,8 @@ CREATE: Final = frozenset(("SET", "SETNX", "SETEX", "PSETEX", "HSET", "HSETNX"))
 """Commands that create a key, so that they belong to an acquire if one is under way."""
 PASS_ON: Final = "pass on"
 """The effect on a stream's entry that is delivered to another lease."""
+RENEWS: Final = "/renewal of "
+"""How the process is named that says of a grant that it is renewed."""
 LOCK_CALLS: Final = ("acquire", "extend", "release", "held")
 OTHERS, ANOTHER, OWN, OVER = "others", "another lease's", "own", " over"
 """Whose key it was: another client's; the same client's of another lease; the lease's own. ``OVER`` follows
@@ -482,6 +483,11 @@ class Ledger:
         for (node, slot), own in there.items():
             if own.lies.until_ns > time_ns and not is_counter(own.lies):
                 yield node, slot, own
+
+    def kept_at(self, lease: Lease, at_ns: int, least_ns: int = 0) -> int:
+        """How many nodes kept a lease's key at a time, for so long yet at least."""
+        there = ((node, own) for node, _, own in self.at(at_ns) if own.lease is lease)
+        return len({node for node, own in there if own.lies.until_ns - at_ns >= least_ns})
 
 
 def is_counter(lies: Lies) -> bool:

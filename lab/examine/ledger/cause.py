@@ -22,6 +22,7 @@ from lab.examine.ledger.breaches import (
     READS_WALL_CLOCK,
     RESIDUE,
 )
+from lab.examine.ledger.finders import seen
 from lab.examine.ledger.keeping import Kept, Repairs, keep
 from lab.examine.ledger.rules import (
     FAILS,
@@ -86,7 +87,8 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
     ``trials``. Raises what ``run_trial`` does.
     """
     kept = keep(trial)
-    if finding not in kept.violations:
+    wrong = seen(kept)
+    if finding not in wrong:
         return None, kept
     found = breaches(kept)
     first: dict[Breach, Found] = {}
@@ -101,8 +103,9 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
                 other = keep(trial, repairs, by_error=by_error)
             except (UnknownOutcome, NotModelled, SimulationError):
                 return False
-            if finding not in other.violations:
-                return not (other.violations.keys() - kept.violations.keys()) & {ERROR, HANG}
+            left = seen(other)
+            if finding not in left:
+                return not (left.keys() - wrong.keys()) & {ERROR, HANG}
             acts = {(kind.rule, kind.effect) for kind in repairs}
             same = {each.kind for each in breaches(other) if (each.kind.rule, each.kind.effect) in acts}
             if not same - repairs - first.keys():
@@ -113,7 +116,7 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
     wrong_ns = _first_wrong_read_ns(kept.outcome)
     if wrong_ns is not None and is_gone(frozenset((READS_WALL_CLOCK,))):
         return Shown(Found(READS_WALL_CLOCK, wrong_ns), by_intervention=True), kept
-    direct = _direct(found, kept.violations[finding])
+    direct = _direct(found, wrong[finding])
     if finding in AT_ONCE and direct is not None:
         return Shown(direct, by_intervention=False), kept
     kinds = [kind for kind in first if kind.rule in RANKS and _may_lead_to(kind, finding)][:KINDS_MAX]

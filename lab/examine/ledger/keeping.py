@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from lab.client_protocol import Mode
@@ -41,8 +41,6 @@ from lab.examine.ledger.breaches import (
     residue_of,
 )
 from lab.examine.violations.evidence import ABOUT_CONNECTIONS
-from lab.examine.violations.judge import Violation
-from lab.examine.violations.own_findings import all_violations
 from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel
@@ -67,11 +65,11 @@ Repairs = frozenset[Breach]
 
 @dataclass
 class Kept:
-    """What came of a trial with its ledger: the outcome, the ledger, and all that is wrong."""
+    """What came of a trial with its ledger, and with these repairs."""
 
     outcome: Outcome
     ledger: Ledger
-    violations: dict[str, Violation] = field(default_factory=dict)
+    repairs: Repairs = frozenset()
 
 
 def keep(trial: Trial, repairs: Repairs = frozenset(), *, by_error: bool = False) -> Kept:
@@ -82,8 +80,7 @@ def keep(trial: Trial, repairs: Repairs = frozenset(), *, by_error: bool = False
 
     def run(wire: Wire) -> Kept:
         playing = LedgerRun(trial, wire, repairs, by_error=by_error)
-        outcome = replace(playing.run(), watched=True)
-        return Kept(outcome, playing.ledger, all_violations(outcome))
+        return Kept(replace(playing.run(), watched=True), playing.ledger, repairs)
 
     return on_either_wire(run)
 

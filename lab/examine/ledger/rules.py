@@ -24,9 +24,8 @@ from lab.examine.ledger.breaches import (
     residue_of,
 )
 from lab.examine.ledger.keeping import Kept
-from lab.examine.violations.evidence import ABOUT_CONNECTIONS, Evidence
-from lab.examine.violations.judge import end_ns_of, may_repeat, never_ends
-from lab.examine.violations.renewal import lapses, may_lapse, words
+from lab.examine.violations.evidence import ABOUT_CONNECTIONS
+from lab.examine.violations.judge import end_ns_of, labels, may_repeat, never_ends
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
 from lab.faults.cut import Cut
@@ -36,6 +35,7 @@ from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.locks import lock_class
+from lab.scenario.steps import Close
 from lab.scenario.tracks import Timed
 from lab.search.faults import client_of, is_a, nodes_of
 from lab.search.guard import CANCELLED
@@ -58,6 +58,8 @@ AFTER_ITS_END, DID_SOMETHING = "renewed", "did something else"
 MS_NS: Final = 1_000_000
 LOOKS: Final = 20
 """How often it is looked whether the lock was free while a call went on."""
+RENEWAL_LOOKS: Final = 50
+"""How often in a lease it is looked whether a key that is renewed is there."""
 EXACT_NS: Final = 1_000
 """How exactly a client may know until when its key is kept."""
 
@@ -206,7 +208,7 @@ def _broke_off(outcome: Outcome, ledger: Ledger, lease: Lease, node: str) -> boo
     makes no difference to others.
     """
     ends_ns = [each.ended_ns for each in ledger.calls if each.lease is lease and each.f == "release"]
-    begins, _ = _times_of_faults(outcome)
+    begins, _ = times_of_faults(outcome)
     return bool(ends_ns) and any(
         is_a(fault, Reset)
         and client_of(fault) in ("", lease.client)
@@ -286,11 +288,7 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         text = f"raised {failure.error} ({failure.where})"
         call = of[-1] if of else None
         yield Found(Breach(PROGRESS, failure.f, RAISES), failure.time_ns, call=call, text=text)
-    for lapse in lapses(Evidence(outcome)) if may_lapse(outcome.trial) else ():
-        of = [each for each in ledger.calls if each.lease.grant_id == lapse.granted.grant_id]
-        yield Found(
-            Breach(PROGRESS, "acquire", STOPS), lapse.over_ns, call=of[0] if of else None, text=words(lapse)
-        )
+    yield from _of_renewals(kept)
     end_ns = max((event["time_ns"] for event in outcome.events), default=0)
     if any(call.ended_ns == NEVER for call in ledger.calls):
         end_ns = end_ns_of(outcome)
@@ -323,6 +321,59 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
                 yield Found(kind, call.ended_ns, call=call, own=strange[0])
             elif _is_free_for(kept, call) and _keys_refuse_for_ns(ledger, call, refused) <= bound_ns // 2:
                 yield Found(Breach(PROGRESS, "acquire", FAILS), call.ended_ns, call=call)
+
+
+def _of_renewals(kept: Kept) -> Iterator[Found]:
+    """Leases that renew themselves, as their lock says, and are over though holder and nodes are well.
+
+    A renewal may be missed: what a fault kept it from is not held against it, as long as half of the lease is
+    left when the fault is over. What was sent after that shows that the renewal goes on; how it ends then is
+    judged by other rules. It is not looked at where an assumption is broken, or a client closes its lock.
+    """
+    outcome, ledger = kept.outcome, kept.ledger
+    tracks = outcome.trial.tracks.values()
+    if labels(outcome.trial) or any(isinstance(timed.step, Close) for track in tracks for timed in track):
+        return
+    lost = {event["client"] for event in outcome.events if event["f"] == "lost"}
+    for call in ledger.calls:
+        lease, client = call.lease, call.client
+        if (call.f, call.how) != ("acquire", "ok") or not lease.renews or client in lost:
+            continue
+        after = (each for each in ledger.calls if each.client == client and each.called_ns >= call.ended_ns)
+        given_back = next((each for each in after if each.f != "held"), None)
+        if given_back is None or given_back.f != "release":
+            continue
+        until_ns = given_back.called_ns
+        quiet_ns = _quiet_ns(outcome, client, call.ended_ns, until_ns)
+        if quiet_ns is None:
+            continue
+        had_fault = quiet_ns > call.ended_ns
+        if ledger.kept_at(lease, quiet_ns, lease.ttl_ns // 2 if had_fault else 0) < ledger.majority:
+            continue
+        looks = range(quiet_ns, until_ns, max(1, lease.ttl_ns // RENEWAL_LOOKS))
+        over_ns = next((at_ns for at_ns in looks if ledger.kept_at(lease, at_ns) < ledger.majority), None)
+        if over_ns is None or any(
+            entry.client == client and quiet_ns < entry.time_ns < over_ns for entry in ledger.entries
+        ):
+            continue
+        since = "the last fault was over" if had_fault else "it was granted"
+        gone = f"{(over_ns - quiet_ns) / 1e9:.2f} s later it was on no majority of the nodes"
+        text = f"nothing was sent for it after {since}, and {gone}"
+        yield Found(Breach(PROGRESS, "acquire", STOPS), over_ns, call=call, text=text)
+
+
+def _quiet_ns(outcome: Outcome, client: str, since_ns: int, until_ns: int) -> int | None:
+    """From when on no fault was in a client's way; None: one was all the time, or it stood still, or died."""
+    quiet_ns, (begins, ends) = since_ns, times_of_faults(outcome)
+    for number, fault in enumerate(outcome.struck, 1):
+        began_ns = begins.get(f"f{number}", until_ns)
+        if client_of(fault) not in ("", client) or began_ns >= until_ns:
+            continue
+        over_ns = began_ns if fault.ending is None else ends.get(f"f{number}", until_ns)
+        if is_a(fault, Pause, ClientCrash) or over_ns >= until_ns:
+            return None
+        quiet_ns = max(quiet_ns, over_ns)
+    return quiet_ns
 
 
 def _refused_by_keys(ledger: Ledger) -> list[Call]:
@@ -429,7 +480,7 @@ def away_from(
     ``closed_only``: those to which it could not even send, since they were down, or closed connections.
     ``losing_only``: those from which something may be lost for good. What is late arrives when that ends.
     """
-    begins, ends = _times_of_faults(outcome)
+    begins, ends = times_of_faults(outcome)
     return {
         node
         for number, fault in enumerate(outcome.struck, 1)
@@ -448,7 +499,7 @@ def _closes(fault: Timed) -> bool:
 
 def is_out(outcome: Outcome, client: str, since_ns: int = 0, until_ns: int = NEVER) -> bool:
     """Whether a client was paused at some time in between, or had died."""
-    begins, ends = _times_of_faults(outcome)
+    begins, ends = times_of_faults(outcome)
     return any(
         begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
         for number, fault in enumerate(outcome.struck, 1)
@@ -456,7 +507,7 @@ def is_out(outcome: Outcome, client: str, since_ns: int = 0, until_ns: int = NEV
     )
 
 
-def _times_of_faults(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
+def times_of_faults(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
     """When each fault began, and when it ended, by its number in the history."""
     begins, ends = dict[str, int](), dict[str, int]()
     for event in outcome.events:

@@ -10,12 +10,12 @@ from random import Random
 import pytest
 
 from lab.examine.examination import Examination, tried
+from lab.examine.ledger.finders import all_violations
 from lab.examine.profile.learn import learn
 from lab.examine.programs import ALICE, Setting
 from lab.examine.result import Defect, Part
 from lab.examine.schedules.anchored import ANCHORED, anchored, bases
 from lab.examine.violations.judge import labels
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.hold import Hold
 from lab.search.as_scenario import scenarios_of
 from lab.search.command import OPTIONS

@@ -16,13 +16,13 @@ from lab.examine.defects import NO_CAUSE, SURE, VARIANTS
 from lab.examine.examination import STEADY, Candidate, Examination, Progress, Tried, tried
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.ledger.book import Breach
+from lab.examine.ledger.finders import all_violations, seen
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import Cause, causes_of
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.result import Part, Undecided
 from lab.examine.schedules.situations import shared
 from lab.examine.violations.judge import Violation
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
@@ -62,7 +62,7 @@ def test_short_keys_let_others_in_and_long_keys_keep_them_out(
 ) -> None:
     trial = Setting(lock, OPTIONS, 3).trial(next(each for each in PROGRAMS if each.name == program))
     with trials():
-        causes = {name: [each.kind for each in causes_of(trial, name)] for name in keep(trial).violations}
+        causes = {name: [each.kind for each in causes_of(trial, name)] for name in seen(keep(trial))}
     assert causes == {finding: ["wrong-expiry"] for finding in named}
 
 

@@ -21,6 +21,7 @@ from lab.examine.ledger.breaches import (
     breach_of,
 )
 from lab.examine.ledger.cause import cause_of
+from lab.examine.ledger.finders import seen
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import CATALOGUE, UNKNOWN, Pattern, causes_of, name_of
 from lab.examine.ledger.rules import FAILS, IS_LATE, breaches
@@ -60,9 +61,7 @@ def late(lock: str) -> Trial:
 
 def names(trial: Trial) -> dict[str, list[str]]:
     """The causes of each finding of a trial."""
-    return {
-        finding: [cause.kind for cause in causes_of(trial, finding)] for finding in keep(trial).violations
-    }
+    return {finding: [cause.kind for cause in causes_of(trial, finding)] for finding in seen(keep(trial))}
 
 
 class RenewsLater(Plain):
@@ -86,15 +85,15 @@ def test_an_effect_on_another_clients_key_breaks_the_first_rule_and_repairing_it
     assert shown.by_intervention
     assert shown.found.kind == Breach(OWN_KEYS, "release", "delete", OTHERS)
     repaired = keep(trial, frozenset((shown.found.kind,)))
-    assert "overlap" in kept.violations
-    assert "overlap" not in repaired.violations
+    assert "overlap" in seen(kept)
+    assert "overlap" not in seen(repaired)
     assert any(entry.undone for entry in repaired.ledger.entries)
 
 
 def test_a_repair_of_another_kind_changes_nothing() -> None:
     trial = late("mutant:bare-del")
     other = keep(trial, frozenset((Breach(OWN_KEYS, "extend", "delete", OTHERS),)))
-    assert other.violations.keys() == keep(trial).violations.keys()
+    assert seen(other).keys() == seen(keep(trial)).keys()
     assert other.outcome.digest() == keep(trial).outcome.digest()
 
 
@@ -108,7 +107,7 @@ def test_keeping_a_ledger_changes_nothing() -> None:
 def test_a_finding_that_is_not_there_has_no_cause() -> None:
     for lock in ("single", "mutant:bare-del"):
         shown, kept = cause_of(late(lock), "leak")
-        assert "leak" not in kept.violations
+        assert "leak" not in seen(kept)
         assert shown is None
         assert causes_of(late(lock), "leak") == []
 
@@ -151,7 +150,7 @@ def test_an_end_that_a_repair_gives_a_key_is_in_the_nodes_file_as_well() -> None
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, ends="keep"),)}
     trial = Setting("mutant:set-without-expiry", OPTIONS, 1).with_clients(clients, (crash,))
     shown, kept = cause_of(trial, "leak")
-    assert "leak" in kept.violations
+    assert "leak" in seen(kept)
     assert shown is not None
     assert shown.found.kind == Breach(RESIDUE, "acquire", KEPT_TOO_LONG)
     assert shown.by_intervention
@@ -169,7 +168,7 @@ def test_a_lease_that_is_renewed_when_it_is_over_is_named_so() -> None:
 def test_a_wall_clock_is_to_blame_if_with_the_true_time_nothing_is_wrong() -> None:
     jump = timed_fault(Jump, on(ALICE, "granted", 1, S_NS), ALICE, by_ns=-20 * S_NS)
     trial = replace(late("mutant:believes-by-wall-clock"), faults=(jump,))
-    found = {finding: cause_of(trial, finding)[0] for finding in keep(trial).violations}
+    found = {finding: cause_of(trial, finding)[0] for finding in seen(keep(trial))}
     assert found
     assert {shown and shown.found.kind for shown in found.values()} == {READS_WALL_CLOCK}
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.programs import S_NS, Setting
 from lab.examine.schedules.situations import other_ttls
-from lab.examine.violations.own_findings import all_violations
 from lab.locks.base import Lease
 from lab.scenario.steps import Acquire
 from lab.search.as_scenario import scenarios_of

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.kinds import Kind
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.examine.schedules.slow_replies import slow_replies
 from lab.examine.violations.judge import violations
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.cut import Cut
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump

@@ -7,10 +7,10 @@ import pytest
 from lab.errors import ExitCode
 from lab.examine.answer.narrative import LINES_MAX, narrate
 from lab.examine.answer.words import headline
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.violations.judge import RELEASE
-from lab.examine.violations.own_findings import all_violations
 from lab.locks.base import Lease, LeaseLost, NotAcquired
 from lab.search.runner import run_trial, trials
 from lab.search.trial import OptionValue, Round, Trial

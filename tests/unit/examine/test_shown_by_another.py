@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from lab.examine.answer.keep import keep
 from lab.examine.answer.shown_by_another import shown_by_another
+from lab.examine.ledger.finders import all_violations
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.hold import Hold
 from lab.scenario.triggers import on
 from lab.search.faults import timed_fault

@@ -9,6 +9,7 @@ import msgspec.structs
 import pytest
 
 from lab.examine.kinds import Kind
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
 from lab.examine.profile.learn import learn
 from lab.examine.profile.probes import Profile
@@ -48,7 +49,6 @@ from lab.examine.schedules.situations import (
 )
 from lab.examine.schedules.slow_replies import slow_replies
 from lab.examine.violations.evidence import Evidence
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.hold import Hold
@@ -216,7 +216,11 @@ def test_a_renewal_that_outlives_a_lost_release_is_seen() -> None:
     ("lock", "finding", "causes"),
     [
         ("mutant:get-then-set", "overlap", [{"overwrites-key"}, set(), set(), set()]),
-        (f"{LOCKS}.quietly_broken:LooksThenProlongs", "leak", [set(), set(), {"extends-others-key"}, set()]),
+        (
+            f"{LOCKS}.quietly_broken:LooksThenProlongs",
+            "others-key",
+            [set(), set(), {"extends-others-key"}, set()],
+        ),
         ("mutant:get-then-del", "overlap", [set(), set(), set(), {"deletes-others-key"}]),
     ],
 )

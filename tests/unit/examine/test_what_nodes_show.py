@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.durations import parse_duration_ns
+from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import causes_of, name_of
 from lab.examine.ledger.rules import breaches
@@ -20,8 +21,6 @@ from lab.examine.schedules.directed import after_a_first_answer
 from lab.examine.schedules.reentrant import given_back_once, nested_bases
 from lab.examine.schedules.situations import shared
 from lab.examine.violations.judge import violations
-from lab.examine.violations.keys_that_stay import keys_that_stay
-from lab.examine.violations.own_findings import all_violations
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
@@ -86,15 +85,21 @@ def restarted(setting: Setting) -> list[Trial]:
         (lambda: [confirmed_later()], ("false-validity", "late-deadline")),
         (
             lambda: after_a_first_answer(on_one(f"{BROKEN}:LooksThenProlongs"), extends=True),
-            ("leak", "extends-others-key"),
+            ("others-key", "extends-others-key"),
         ),
         (
             lambda: [given_back_once(on_one(f"{BROKEN}:FreshLeaseAgain"))],
             ("false-validity", "late-deadline"),
         ),
         (lambda: [given_back_once(on_one(f"{BROKEN}:InnerReleaseInSeconds"))], ("overlap", "wrong-expiry")),
-        (lambda: restarted(on_one(f"{BROKEN}:LoadsItsScriptOnce")), ("unavailable", "does-not-recover")),
-        (lambda: [one_node_away(f"{LOCKS}.on_several:ReleaseStops")], ("unavailable", "leaves-keys")),
+        (
+            lambda: restarted(on_one(f"{BROKEN}:LoadsItsScriptOnce")),
+            ("release-without-effect", "does-not-recover"),
+        ),
+        (
+            lambda: [one_node_away(f"{LOCKS}.on_several:ReleaseStops")],
+            ("release-without-effect", "leaves-keys"),
+        ),
         (
             lambda: shared(Setting(f"{LOCKS}.on_several:UndoesAtTheEnd", OPTIONS)),
             ("unavailable", "leaves-keys"),
@@ -186,7 +191,8 @@ def test_the_overtaken_grant_is_undecided_for_the_checker() -> None:
 
 
 def stays(outcome: Outcome) -> list[str]:
-    return [each.headline for each in keys_that_stay(outcome)]
+    found = all_violations(outcome)
+    return [found[name].headline for name in ("release-without-effect", "leak") if name in found]
 
 
 def test_keys_on_nodes_that_a_fault_hit_are_not_held_against_a_release() -> None:
