@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from lab.errors import UnknownOutcome
 from lab.examine.kinds import CLOCKS, DIES, FALSE_VALIDITY, HELD, PAUSED
-from lab.examine.ledger.book import ANOTHER, MS_NS, NEVER, OTHERS, RENEWS, ROUNDED_NS, Call, Claim
+from lab.examine.ledger.book import ANOTHER, MS_NS, NEVER, OTHERS, RENEWS, ROUNDED_NS, Call, Claim, Own
 from lab.examine.ledger.breaches import LEAVES, ORDER, OWN_KEYS, PAST_CLAIM, RESIDUE
 from lab.examine.ledger.keeping import Kept, keep
-from lab.examine.ledger.rules import FENCE, STOPS, Found, breaches, is_out, refusing, times_of_faults
+from lab.examine.ledger.rules import FENCE, STOPS, Found, certain, is_out, refusing, times_of_faults
 from lab.examine.violations.judge import RELEASE, RENEWAL, Violation, labels, violations
 from lab.examine.violations.sessions import in_sessions
 from lab.faults.clock import ClockFault
@@ -66,7 +66,7 @@ def _of_ledger(kept: Kept) -> Iterator[Violation]:
     if broken & CLOCKS:
         return
     stood_still = any(is_a(fault, ClockFault, Pause, PowerCut) for fault in every_fault(trial))
-    for found in breaches(kept):
+    for found in sorted(certain(kept), key=lambda each: each.time_ns):
         rule, _, effect, whose = found.kind
         if found.excused or found.kind in kept.repairs:
             continue
@@ -131,7 +131,8 @@ def _residue(kept: Kept, found: Found) -> Iterator[Violation]:
     """A key that a call has left for most of its lease, on a node that no fault hit.
 
     Of an acquire that failed only where there was no fault at all: a try before may have had no answer. An
-    element of what is shared may be a place in a queue.
+    element of what is shared may be a place in a queue; and what has not the lease's token, or lies beside
+    the key of another lease, may be something else than its lock.
     """
     own, call, state = found.own, found.call, found.kind.whose
     if own is None or call is None or own.lease is None or own.made_by is None:
@@ -144,12 +145,25 @@ def _residue(kept: Kept, found: Found) -> Iterator[Violation]:
     is_element = any(each.slot.element for each in own.made_by.effects)
     if state not in ("refused", "released") or is_excused or is_short or is_element:
         return
+    if (lease.token or own.lies.value) not in own.lies.value or _lets_in(kept, found.node, own):
+        return
     ended = {"fail": "was refused", "info": "had no answer"}.get(call.how, "returned")
     did = f"release {ended}" if state == "released" else "acquire failed"
     headline = f"{lease.client}'s {did}, and left the key of its lease"
     evidence = f"nothing was in its way at {stamp(lease.over_ns)}, and the key still lay on {found.node}"
     name = RELEASE if state == "released" else LEAK
     yield Violation(name, headline, (evidence,), clients=(lease.client,))
+
+
+def _lets_in(kept: Kept, node: str, own: Own) -> bool:
+    """Whether another lease got a key on a node while that of one that was over lay there."""
+    since_ns = own.lease.over_ns if own.lease is not None else NEVER
+    return any(
+        each.what in ("create", "replace") and each.after is not None and each.after.lease is not own.lease
+        for entry in kept.ledger.entries
+        if entry.node == node and since_ns < entry.time_ns < own.lies.until_ns
+        for each in entry.effects
+    )
 
 
 def _hit(kept: Kept, release: Call) -> set[str]:
@@ -171,7 +185,11 @@ def _keys_nobody_has(kept: Kept) -> Iterator[Violation]:
     others_ns += [
         each.ended_ns for each in ledger.calls if each.how == "info" and each.f in ("acquire", "extend")
     ]
+    granted = [each for each in ledger.leases.values() if each.until_ns]
     for call in (each for each in ledger.calls if (each.f, each.how) == ("acquire", "fail")):
+        ends_ns = (min(each.over_ns, each.until_ns) for each in granted if each.asked_ns < call.called_ns)
+        if call.called_ns <= max(ends_ns, default=NEVER) + AFTER_LEASES * trial.longest_ttl_ns:
+            continue
         by = refusing(ledger, call)
         leases = [own.lease for own in by.values() if own.lease is not None]
         if not leases or len(ledger.nodes_for(call) - by.keys()) >= ledger.majority:

@@ -85,9 +85,13 @@ class Found:
 
 def breaches(kept: Kept) -> list[Found]:
     """All breaches of a trial, in the order of time."""
+    return sorted([*certain(kept), *_of_progress(kept)], key=lambda each: each.time_ns)
+
+
+def certain(kept: Kept) -> list[Found]:
+    """Those that need no look at how long calls took, by rule."""
     found = [*_of_entries(kept.ledger), *_of_claims(kept), *_of_residues(kept)]
-    found += [*_of_progress(kept), *_of_order(kept)]
-    return sorted(found, key=lambda each: each.time_ns)
+    return [*found, *_of_renewals(kept), *_of_order(kept)]
 
 
 def _of_entries(ledger: Ledger) -> Iterator[Found]:
@@ -119,7 +123,9 @@ def _of_claims(kept: Kept) -> Iterator[Found]:
 def _of_residues(kept: Kept) -> Iterator[Found]:
     """Keys that were there for long after the call that was to take them away, or that had failed."""
     outcome, ledger = kept.outcome, kept.ledger
-    for lease in ledger.leases.values():
+    effects = (effect for entry in ledger.entries for effect in entry.effects)
+    owners = {id(effect.after.lease) for effect in effects if effect.after is not None}
+    for lease in (each for each in ledger.leases.values() if id(each) in owners):
         calls = [each for each in ledger.calls if each.lease is lease and each.f in ("acquire", "release")]
         made_ns = [
             entry.time_ns
@@ -288,7 +294,6 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         text = f"raised {failure.error} ({failure.where})"
         call = of[-1] if of else None
         yield Found(Breach(PROGRESS, failure.f, RAISES), failure.time_ns, call=call, text=text)
-    yield from _of_renewals(kept)
     end_ns = max((event["time_ns"] for event in outcome.events), default=0)
     if any(call.ended_ns == NEVER for call in ledger.calls):
         end_ns = end_ns_of(outcome)
