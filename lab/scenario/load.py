@@ -55,8 +55,8 @@ def load_text(text: str, source: str, overrides: Iterable[str] = ()) -> LoadedSc
     return _loaded(text, source, tuple(overrides), Path(source).stem)
 
 
-# A suite asks for the same scenarios again and again: as they are, and with what is set for a lock. Reading the
-# text takes most of the time, and is the same whatever is set. Nobody changes a scenario or a tree.
+# A suite asks for the same scenarios again and again: as they are, and with what is set for a lock. To read
+# the text takes most of the time, and is the same whatever is set. Nobody changes a scenario or a tree.
 _tree = lru_cache(maxsize=256)(compose)
 
 
