@@ -26,6 +26,8 @@ from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.trial import Trial
 from lab.search.workers import Workers
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 MOST = 1200
 """As many schedules as are all without faults, and as many again with one."""
 ORDER = 1
