@@ -57,10 +57,10 @@ def load_text(text: str, source: str, overrides: Iterable[str] = ()) -> LoadedSc
 
 # A suite asks for the same scenarios again and again: as they are, and with what is set for a lock. To read
 # the text takes most of the time, and is the same whatever is set. Nobody changes a scenario or a tree.
-_tree = lru_cache(maxsize=256)(compose)
+_tree = lru_cache(maxsize=512)(compose)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def _loaded(text: str, source: str, given: tuple[str, ...], name: str) -> LoadedScenario:
     root = _tree(text, source)
     if root is None:
