@@ -55,9 +55,14 @@ def load_text(text: str, source: str, overrides: Iterable[str] = ()) -> LoadedSc
     return _loaded(text, source, tuple(overrides), Path(source).stem)
 
 
-@lru_cache(maxsize=256)  # a suite asks for the same scenarios again and again; all of a scenario is immutable
+# A suite asks for the same scenarios again and again: as they are, and with what is set for a lock. To read
+# the text takes most of the time, and is the same whatever is set. Nobody changes a scenario or a tree.
+_tree = lru_cache(maxsize=512)(compose)
+
+
+@lru_cache(maxsize=1024)
 def _loaded(text: str, source: str, given: tuple[str, ...], name: str) -> LoadedScenario:
-    root = compose(text, source)
+    root = _tree(text, source)
     if root is None:
         raise LabError("the scenario is empty", where=source, expected=_EXPECTED, hint=_HINT)
     if not isinstance(root, MappingNode):

@@ -14,7 +14,7 @@ from tests.docker.conftest import of_lab
 from tests.lab_process import Lab
 from tests.local.test_kept import answer, kept_up
 
-WAITS = "steps=[{do: alice acquires}, {wait: 60s}]"
+WAITS = "steps=[{do: alice acquires}, {wait: 300s}]"
 RUN = ("run", "healthy", "--on", "docker", "--set", WAITS)
 
 pytestmark = pytest.mark.timeout(300)

@@ -62,13 +62,13 @@ async def nodes(tmp_path: Path) -> AsyncIterator[list[RealNode]]:
         control = Channel(address, connect_timeout_s=2.0, stale_after_s=60.0)
         started.append(RealNode(address, child, control))
     for node in started:
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    await node.control.connect()
-                    break
-                except Exception:  # noqa: BLE001 - until it listens
-                    await asyncio.sleep(0.01)
+        while node.child.running:
+            try:
+                await node.control.connect()
+                break
+            except Exception:  # noqa: BLE001 - until it listens
+                await asyncio.sleep(0.01)
+        assert node.child.running, f"node {node.address.name} has ended: was its port taken meanwhile?"
     yield started
     for node in started:
         await node.control.close()

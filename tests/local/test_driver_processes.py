@@ -8,7 +8,6 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -63,21 +62,19 @@ def test_nothing_is_left_of_a_driver_in_any_session(words: tuple[str, ...], tmp_
 
 
 def test_a_loss_that_a_library_reports_ends_the_belief_of_its_client(tmp_path: Path) -> None:
-    events: list[dict[str, Any]] = []
-    reports: list[dict[str, Any]] = []
-    for attempt in range(3):  # on a busy machine the report may come when all leases are given back
-        out = tmp_path / f"run-{attempt}"
-        lab("run", "healthy", "--on", "virtual", "--lock", toy("loses"), "--out", str(out))
-        (history,) = out.glob("healthy-*/history.jsonl")
-        events = [json.loads(line) for line in history.read_text().splitlines()]
-        reports = [each for each in events if "/report on " in str(each.get("process"))]
-        if reports:
-            break
-    assert [(each["type"], each["f"], each.get("value")) for each in reports[:2]] == [
+    # The toy reports 1 ms after the grant. Where Alice `works`, the seed's latencies decide whether she has
+    # given the lease back by then, and a loss of that is nobody's.
+    holds = "steps=[{do: alice acquires}, {wait: 10ms}, {do: alice releases}]"
+    out = tmp_path / "run"
+    lab("run", "healthy", "--on", "virtual", "--set", holds, "--lock", toy("loses"), "--out", str(out))
+    (history,) = out.glob("healthy-*/history.jsonl")
+    events = [json.loads(line) for line in history.read_text().splitlines()]
+    reports = [each for each in events if "/report on " in str(each.get("process"))]
+    assert [(each["type"], each["f"], each.get("value")) for each in reports] == [
         ("invoke", "held", None),
         ("ok", "held", "no"),
     ]
-    assert {each["grant_id"] for each in reports} <= {each.get("grant_id") for each in events}
+    assert {each["grant_id"] for each in reports} == {"alice-1"}
 
 
 @pytest.mark.full

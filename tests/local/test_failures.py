@@ -18,7 +18,7 @@ from tests.lab_process import ROOT, Lab, alive, children_of, part
 
 pytestmark = pytest.mark.full
 
-WAITS = "steps=[{do: alice acquires}, {wait: 30s}]"
+WAITS = "steps=[{do: alice acquires}, {wait: 300s}]"
 
 
 @pytest.mark.parametrize("victim", ["toxiproxy-server", "C", "store", "lab.client"])
@@ -52,7 +52,7 @@ def test_interrupted(lab: Lab, number: signal.Signals, moment: str) -> None:
 
 
 def test_a_paused_client_does_not_survive_an_interrupt(lab: Lab) -> None:
-    process = lab.start("run", "healthy", "--set", "steps=[{pause: {client: alice}}, {wait: 30s}]")
+    process = lab.start("run", "healthy", "--set", "steps=[{pause: {client: alice}}, {wait: 300s}]")
     lab.wait_for_event("pause")
     process.send_signal(signal.SIGINT)
     assert lab.ended(process).code == 130

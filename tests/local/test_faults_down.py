@@ -158,8 +158,7 @@ async def test_an_unasked_death_after_a_restart_fails_the_run(lab_: Broken) -> N
     await lab_.nemesis.end(step(restart={"nodes": ["A"]}))
     assert not lab_.cluster.failed.done()
     node.running().signal_group(signal.SIGKILL)
-    async with asyncio.timeout(10):
-        assert "killed by SIGKILL" in await lab_.cluster.failed
+    assert "killed by SIGKILL" in await lab_.cluster.failed
     lab_.cluster.failed = asyncio.get_running_loop().create_future()
 
 
@@ -240,9 +239,8 @@ async def test_a_healed_replica_catches_up(replicated: Broken) -> None:
     await master.ask("SET", "k", "v")
     words, healed = await replicated.nemesis.end(step(heal={"node": "B", "from": "A"}))
     assert healed, words
-    async with asyncio.timeout(10):
-        while await replica.ask("GET", "k") != b"v":
-            await asyncio.sleep(0.01)
+    while await replica.ask("GET", "k") != b"v":
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("fault", ["hold", "delay", "bandwidth", "reset"])

@@ -117,10 +117,9 @@ async def test_what_is_still_being_started_at_the_end_is_ended_too(tmp_path: Pat
     nursery = Nursery(run_id, tmp_path, asyncio.get_running_loop().create_future())
     first = await nursery.start("first", ["sleep", "600"])
     others = [asyncio.create_task(nursery.start(f"other-{n}", ["sleep", "600"])) for n in range(12)]
-    await asyncio.sleep(0.002)  # some of them have their process now, some wait for their turn
-    async with asyncio.timeout(20):
-        await nursery.stop_all()
-        ends = await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)  # most of them still wait for their turn
+    await nursery.stop_all()
+    ends = await asyncio.gather(*others, return_exceptions=True)
     assert not first.running
     assert processes_of(run_id) == []
     assert any(isinstance(end, UnknownOutcome) for end in ends), "some came too late"

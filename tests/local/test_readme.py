@@ -44,6 +44,14 @@ def expected_code(arguments: list[str]) -> int:
     return int(promised[1]) if promised else 0
 
 
+def apart_from_files(arguments: list[str]) -> tuple[str, ...]:
+    """A command without the options that only name a file that it writes."""
+    named = {
+        at + more for at, word in enumerate(arguments) if word in ("--out", "--junit") for more in (0, 1)
+    }
+    return tuple(word for at, word in enumerate(arguments) if at not in named)
+
+
 def my_lock(directory: Path) -> None:
     """Write the README's own locks where the commands look for them."""
     for name in ("my_lock.py", "one_node.py", "orders.py"):
@@ -59,7 +67,9 @@ def test_every_lab_command_of_the_readme_works(lab: Lab) -> None:
     my_lock(lab.directory)
     listed = [arguments for arguments in commands("lab") if not needs_engine(arguments)]
     assert len(listed) >= 4
-    for arguments in listed:
+    # Of commands that do the same, and write more or fewer files, the one that writes most is run.
+    fullest = {apart_from_files(arguments): arguments for arguments in sorted(listed, key=len)}
+    for arguments in (each for each in listed if each in fullest.values()):
         run = lab(*arguments)
         assert run.code == expected_code(arguments), f"{arguments}\n{run.out}\n{run.err}"
 
@@ -84,7 +94,7 @@ async def test_the_library_example(nodes: list[RealNode], tmp_path: Path) -> Non
     addresses = [f"127.0.0.1:{node.address.port}" for node in nodes]
     code = re.sub(r"NODES = \[.*?\]", f"NODES = {addresses}", code)
     run = subprocess.run(  # noqa: ASYNC221 - the nodes are processes of their own
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )
     assert run.stdout == "valid: True for more than 9 s: True\n", run.stderr
     assert [await node.get("invoice-17") for node in nodes] == [None] * 5

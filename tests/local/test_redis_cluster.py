@@ -30,20 +30,20 @@ steps:
   - until: {sdown: B}
   - until: {role_of: E, is: master}
   - heal: {node: B, nodes: [A, C, D, E, F]}
-  - until: {role_of: B, is: replica, within: 20s}
+  - until: {role_of: B, is: replica, within: 120s}
   - say: A replica that waits for its master loses nothing
   - do: alice acquires
   - failover: {by: D}
   - until: {master: D}
   - do: [bob acquires, alice extends]
   - say: The old master takes over by force, without what D has and it has not
-  - until: {role_of: A, is: replica, within: 20s}
+  - until: {role_of: A, is: replica, within: 120s}
   - do: alice releases
   - cut: {node: A, from: D}
   - do: alice acquires
   - failover: {by: A, force: true}
   - until: {master: A, by: [A, B, C, E, F]}
-  - until: {role_of: D, is: replica, within: 20s}
+  - until: {role_of: D, is: replica, within: 120s}
   - reset: {client: bob, nodes: all}
   - do: bob acquires
 expect:

@@ -32,13 +32,12 @@ async def proxy(directory: Path) -> AsyncIterator[tuple[toxiproxy.ToxiproxyServe
     child = await nursery.start("toxiproxy", command)
     server = toxiproxy.ToxiproxyServer("127.0.0.1", port)
     try:
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    await server.version()
-                    break
-                except UnknownOutcome:
-                    await asyncio.sleep(0.01)
+        while True:
+            try:
+                await server.version()
+                break
+            except UnknownOutcome:
+                await asyncio.sleep(0.01)
         yield server, child
     finally:
         await nursery.stop_all()

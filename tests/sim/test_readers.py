@@ -9,6 +9,8 @@ import pytest
 from lab.errors import LabError
 from tests.sim.simulated import Simulated, run_in_simulation
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 SCENARIO = """
 title: Two readers share the lock, and the writer waits until both have gone
 source: "Ours"

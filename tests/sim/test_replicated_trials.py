@@ -12,6 +12,8 @@ from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.suspicion import named
 from lab.search.trial import Trial, decode
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 CRASH = {"crash": {"nodes": ["A"]}}
 PROMOTE = {"promote": {"node": "B", "at": "100ms"}}
 

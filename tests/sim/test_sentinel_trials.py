@@ -17,6 +17,8 @@ from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import PROMOTED_WITHIN_NS, Track, Trial, decode
 from tests.sentinels import faults
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 S_NS = 1_000_000_000
 GRANTED = on("alice", "granted")
 APART = Timed.model_validate({Cut.KEY: {"node": "A", "nodes": ["B", "C", "S1", "S2", "S3"]}})

@@ -12,6 +12,8 @@ import yaml
 
 from tests.sim.simulated import Simulated, run_in_simulation
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 HEAD: dict[str, Any] = {
     "title": "t",
     "source": "s",

@@ -27,6 +27,8 @@ from lab.search.suspicion import found
 from lab.search.trial import Round, Trial
 from tests.sim.simulated import run_in_simulation
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 OPTIONS: Any = {"node_timeout": "250ms", "retry_count": 1}
 CUT: Any = {
     "client": "alice",

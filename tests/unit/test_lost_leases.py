@@ -20,6 +20,8 @@ from lab.locks.redlock import Redlock, RedlockOptions, Vote
 from lab.store import StoreClient
 from lab.substrates.sim.simulate import simulate
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 LEASE = Lease("resource", "token", 1_000, 5_000)
 
 

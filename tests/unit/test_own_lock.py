@@ -18,6 +18,8 @@ from lab.locks.failure import awaitable, failing_in
 from lab.run import run
 from lab.run.request import RunRequest
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 S = 10**9
 MODULE = """
 from lab.locks.base import BaseLock, Indeterminate, Lease, NotAcquired

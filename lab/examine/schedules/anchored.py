@@ -66,6 +66,8 @@ TRIED_OFTEN: Final = 16
 
 Course = dict[str, list[Timed]]
 """Alice's tracks."""
+Hurt = tuple[Trial, tuple[Timed, ...]]
+"""A schedule and the faults that it is to have. Of a hundred such pairs one is tried, and made a trial."""
 
 
 def anchored(
@@ -323,8 +325,10 @@ def _elsewhere(setting: Setting, plainest: list[Trial]) -> Iterator[Trial]:
 
 def _with_one_fault(setting: Setting, kept: list[tuple[Trial, Outcome]], random: Random) -> Iterator[Trial]:
     """One fault at one sending, or from the start: of each sort one, then of each sort a second one."""
-    groups: dict[object, list[Trial]] = {}
+    groups: dict[object, list[Hurt]] = {}
     alike: Counter[object] = Counter()
+    placed: dict[object, list[Timed]] = {}  # thousands of sendings have the same faults
+    surroundings = list(_surroundings(setting))
     for base, outcome in kept:
         if BOB not in base.tracks:
             continue
@@ -335,10 +339,13 @@ def _with_one_fault(setting: Setting, kept: list[tuple[Trial, Outcome]], random:
             if alike[key] > ALIKE_MAX:
                 continue
             sort = _role(outcome, boundary, at_ns)
-            for number, fault in enumerate(_faults_at(boundary, base, setting)):
-                groups.setdefault((sort, number), []).append(hurt(base, fault))
-        for number, faults in enumerate(_surroundings(setting)):
-            groups.setdefault((base.tracks[ALICE], number), []).append(hurt(base, *faults))
+            same = boundary, base.nodes, base.ttl_ns
+            if same not in placed:
+                placed[same] = list(_faults_at(boundary, base, setting))
+            for number, fault in enumerate(placed[same]):
+                groups.setdefault((sort, number), []).append((base, (fault,)))
+        for number, faults in enumerate(surroundings):
+            groups.setdefault((base.tracks[ALICE], number), []).append((base, faults))
     yield from _in_turn(groups, random)
 
 
@@ -410,7 +417,7 @@ def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
     yield from found
 
 
-def _in_turn(groups: dict[object, list[Trial]], random: Random) -> Iterator[Trial]:
+def _in_turn(groups: dict[object, list[Hurt]], random: Random) -> Iterator[Trial]:
     """One of each group, in an order that is drawn; then a second one of each; so many at most."""
     for group in groups.values():
         random.shuffle(group)
@@ -419,7 +426,8 @@ def _in_turn(groups: dict[object, list[Trial]], random: Random) -> Iterator[Tria
         order = list(groups)
         random.shuffle(order)
         for key in order:
-            yield groups[key].pop()
+            base, faults = groups[key].pop()
+            yield hurt(base, *faults)
             given += 1
             if not groups[key]:
                 del groups[key]

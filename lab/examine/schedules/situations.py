@@ -8,6 +8,7 @@ driver take turns by what each sort has found per second: situations.yaml has wh
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
@@ -62,8 +63,9 @@ from lab.faults.reset import Reset
 from lab.scenario.triggers import Trigger, at_start, on
 from lab.scenario.types import NODE_NAMES
 from lab.search.faults import FOR_GOOD, lasting, timed_fault, with_fields
-from lab.search.runner import ZERO_NS, run_trial
+from lab.search.runner import ZERO_NS, Event, run_trial
 from lab.search.trial import START_NS, Round, Trial
+from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 T = TypeVar("T")
 SITUATIONS: Final = "situations, one fault each"
@@ -607,13 +609,18 @@ def few_tokens(setting: Setting) -> Iterator[Trial]:
     trial, new_at = setting.trial(LATE), 0
     alices: set[str] = set()
     bobs: set[str] = set()
+    until_ns = trial.horizon_ns
     for seed in range(SEEDS_MAX):
         if seed - new_at == LOOKED or (seed == LOOKED and alices.isdisjoint(bobs)):
             return
         tried = replace(trial, seed=seed)
-        hers, his = _first_tokens(tried)
-        if hers is None or his is None:
+        found = _first_tokens(replace(tried, horizon_ns=until_ns))
+        if found is None and until_ns < trial.horizon_ns:  # a grant may be later than in the run before
+            found = _first_tokens(tried)
+        if found is None:
             continue
+        hers, his, granted_ns = found
+        until_ns = granted_ns + setting.ttl_ns // 10  # what comes then need not be run
         if hers == his:
             yield tried
             return
@@ -623,14 +630,15 @@ def few_tokens(setting: Setting) -> Iterator[Trial]:
         bobs.add(his)
 
 
-def _first_tokens(trial: Trial) -> tuple[str | None, str | None]:
-    """The tokens of Alice's first grant and of Bob's; None: there is none."""
-    found: dict[str, str | None] = {}
-    try:
-        events = run_trial(trial).events
-    except UnknownOutcome:
-        return None, None
-    for event in events:
-        if event["f"] == "acquire" and event["type"] == "ok":
-            found.setdefault(event["client"], event.get("token"))
-    return found.get(ALICE), found.get(BOB)
+def _first_tokens(trial: Trial) -> tuple[str, str, int] | None:
+    """The tokens of Alice's first grant and of Bob's, and the later one's time; None: there are not both."""
+    found: dict[str, Event] = {}
+    with contextlib.suppress(UnknownOutcome):
+        for event in run_trial(trial).events:
+            if event["f"] == "acquire" and event["type"] == "ok":
+                found.setdefault(event["client"], event)
+    first = [found.get(client, {}) for client in (ALICE, BOB)]
+    hers, his = (event.get("token") for event in first)
+    if hers is None or his is None:
+        return None
+    return hers, his, max(event["time_ns"] for event in first) - MONOTONIC_START_NS

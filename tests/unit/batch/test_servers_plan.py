@@ -38,8 +38,10 @@ def result(violated: dict[tuple[str, str], bool], *, wrong: tuple[str, str] = ("
     """What came out, by server and substrate, whether they are here or not; controls come out clean."""
     ons = dict.fromkeys(on for _, on in violated)
     servers = tuple(dict.fromkeys(server for server, _ in violated))
-    plan = on_servers(selected(",".join(ons)).plan(), servers)
-    plan = replace(plan, items=tuple(replace(item, why_not="") for item in plan.items))
+    plan = on_servers(
+        selected(",".join(dict.fromkeys(("sim", *ons)))).plan(), servers
+    )  # there are all of them
+    plan = replace(plan, items=tuple(replace(item, why_not="") for item in plan.items if item.on in ons))
     rows = []
     for item in plan.items:
         server = item.label

@@ -12,6 +12,7 @@ import pytest
 from lab.examine.examination import Examination, tried
 from lab.examine.ledger.finders import all_violations
 from lab.examine.profile.learn import learn
+from lab.examine.profile.probes import Profile
 from lab.examine.programs import ALICE, Setting
 from lab.examine.result import Defect, Part
 from lab.examine.schedules.anchored import ANCHORED, anchored, bases
@@ -21,33 +22,52 @@ from lab.search.as_scenario import scenarios_of
 from lab.search.command import OPTIONS
 from lab.search.loop import Budget
 from lab.search.plainer_tracks import fits
-from lab.search.runner import run_trial, trials
+from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.trial import Trial
 from lab.search.workers import Workers
 
-FIRST = 600
-"""As many schedules as are all without faults, and some with one."""
+pytestmark = pytest.mark.usefixtures("_patched")
+
+MOST = 1200
+"""As many schedules as are all without faults, and as many again with one."""
 ORDER = 1
 """The seed of the order of those with faults: a wall clock shows in few of them, in other orders later."""
+
+
+REDLOCK = Setting("redlock", OPTIONS)
+
+
+@cache
+def of_redlock() -> Profile:
+    """What is learnt of Redlock."""
+    with trials():
+        return learn(REDLOCK)
 
 
 @cache
 def plain() -> list[Trial]:
     """Those of Redlock that have no faults."""
     with trials():
-        setting = Setting("redlock", OPTIONS)
-        return list(bases(setting, learn(setting)))
+        return list(bases(REDLOCK, of_redlock()))
 
 
 @cache
-def first() -> list[Trial]:
-    """Of Redlock's, all without faults, and 300 with one."""
-    with trials():
-        setting = Setting("redlock", OPTIONS)
-        return list(islice(anchored(setting, learn(setting), Random(0)), len(plain()) + 300))
+def first() -> tuple[list[Trial], dict[bytes, Outcome]]:
+    """Of Redlock's, all without faults, and 300 with one; and what came of each that was run for that."""
+    ran: dict[bytes, Outcome] = {}
+
+    def noted(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Outcome:
+        ran[trial.key()] = outcome = run_trial(trial, wire, watch=watch)
+        return outcome
+
+    with trials(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lab.examine.schedules.anchored.run_trial", noted)
+        found = list(islice(anchored(REDLOCK, of_redlock(), Random(0)), len(plain()) + 300))
+    return found, ran
 
 
-def defect(lock: str, most: int) -> Defect | None:
+@cache
+def defect(lock: str) -> Defect | None:
     """The first defect that these schedules show."""
     with closing(Workers(tried, 1)) as workers, trials():
         setting = Setting(lock, OPTIONS)
@@ -55,7 +75,7 @@ def defect(lock: str, most: int) -> Defect | None:
         one = Examination(profile.kind, dict(OPTIONS), Budget(3600), workers=workers)
         part = Part(ANCHORED, "")
         one.parts.append(part)
-        found = islice(anchored(setting, profile, Random(ORDER)), most)
+        found = islice(anchored(setting, profile, Random(ORDER)), MOST)
         for _ in one.try_each((part, each) for each in found):
             if one.defects:
                 return one.defects[0]
@@ -63,16 +83,16 @@ def defect(lock: str, most: int) -> Defect | None:
 
 
 def test_each_is_another_one_and_waits_for_what_can_come() -> None:
-    found = first()
+    found, _ = first()
     assert len({each.key() for each in found}) == len(found) == len(plain()) + 300
     assert all(map(fits, found))
     assert not any(each.faults or any(each.clients.values()) for each in found)
 
 
 def test_those_without_faults_come_first_and_a_correct_lock_is_clean_in_them() -> None:
-    with trials():
-        outcomes = [run_trial(each) for each in plain()]
-    assert first()[: len(plain())] == plain()
+    found, ran = first()
+    assert found[: len(plain())] == plain()
+    outcomes = [ran[each.key()] for each in plain()]
     assert {type(fault.step) for outcome in outcomes for fault in outcome.struck} == {Hold}, (
         "of cancelled calls"
     )
@@ -80,7 +100,7 @@ def test_those_without_faults_come_first_and_a_correct_lock_is_clean_in_them() -
 
 
 def test_of_each_sort_of_fault_there_is_one_before_there_is_a_second_one() -> None:
-    hurt = first()[len(plain()) :]
+    hurt = first()[0][len(plain()) :]
     struck = [
         timed
         for each in hurt
@@ -107,13 +127,13 @@ def test_of_each_sort_of_fault_there_is_one_before_there_is_a_second_one() -> No
     ],
 )
 def test_a_broken_lock_is_found_by_them_alone(lock: str, cause: str) -> None:
-    found = defect(lock, 2 * FIRST)
+    found = defect(lock)
     assert found is not None
     assert (found.cause, found.reproduced >= 18) == (cause, True)
 
 
 def test_what_they_find_is_a_scenario_without_a_word_changed() -> None:
-    found = defect("mutant:bare-del", FIRST)
+    found = defect("mutant:bare-del")
     assert found is not None
     with trials():
         scenario = scenarios_of(found.trial, found.findings[0], command="lab test")[0]
@@ -124,8 +144,7 @@ def test_what_they_find_is_a_scenario_without_a_word_changed() -> None:
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_of_a_lock_that_counts_its_holder_may_not_take_it_again(reentrant: bool) -> None:
     with trials():
-        setting = Setting("redlock", OPTIONS)
-        found = list(bases(setting, learn(setting), reentrant=reentrant))
+        found = list(bases(REDLOCK, of_redlock(), reentrant=reentrant))
     assert any(f"{ALICE}/2" in each.tracks for each in found) is not reentrant
     kept = [each for each in found if all(timed.step.KEY != "release" for timed in each.tracks[ALICE])]
     assert bool(kept) is not reentrant

@@ -157,13 +157,13 @@ def test_a_lock_that_sends_nothing_has_no_pairs() -> None:
 def test_the_parts_say_how_many_schedules_they_have() -> None:
     with trials():
         of_many, of_one = Profile(Kind(True), extends=True), Profile(Kind(False), extends=True)
-        made = [(part, list(some)) for part, some in parts(REDLOCK, of_many, PROGRAMS, Random(1))]
         single = Setting("single", OPTIONS, 1)
-        alone = {part.name for part, _ in parts(single, of_one, PROGRAMS, Random(1))}
+        made = [(part, list(some)) for part, some in parts(single, of_one, PROGRAMS, Random(1))]
+        of_majority = {part.name for part, _ in parts(REDLOCK, of_many, PROGRAMS, Random(1))}
     found = {part.name: (part, some) for part, some in made}
     assert list(found) == [NAMES, BEYOND, ANCHORED, SINGLES]
     assert all(part.of == len(some) > 0 for part, some in found.values())
-    assert alone == {NAMES, BEYOND, ANCHORED, SINGLES}
+    assert of_majority == {NAMES, BEYOND, ANCHORED, SINGLES}
 
 
 def test_a_setting_with_another_lease_or_other_nodes_is_else_the_same() -> None:
