@@ -25,12 +25,15 @@ from lab.examine.ledger.cause import cause_of
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import CATALOGUE, UNKNOWN, Pattern, causes_of, name_of
 from lab.examine.ledger.rules import FAILS, IS_LATE, breaches
+from lab.examine.ledger.words import tell
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.jump import Jump
+from lab.locks.base import Indeterminate
 from lab.locks.base import Lease as Told
+from lab.locks.driver import NO_ANSWER
 from lab.locks.redlock import Redlock
 from lab.scenario.triggers import at_start, on
 from lab.search.command import OPTIONS
@@ -369,6 +372,23 @@ def test_a_claim_that_is_no_more_than_rounded_breaks_no_rule(
     kept = keep(Setting(f"{__name__}:EndsLater", OPTIONS, 1).with_clients(clients, ()))
     found = {each.kind.call for each in breaches(kept) if each.kind.rule == CLAIMS}
     assert found == ({"acquire", "extend"} if is_breach else set())
+
+
+class GivenUp(Plain):
+    """As a driver that does not answer: the lab waits for a time, and then asks no more."""
+
+    name = "given-up"
+
+    async def acquire(self, key: str, ttl_ns: int) -> Told:
+        await asyncio.sleep(30)
+        raise Indeterminate(f"{NO_ANSWER} within 30 s")
+
+
+def test_of_a_call_that_was_given_up_it_is_not_said_how_long_it_took() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    kept = keep(Setting(f"{__name__}:GivenUp", OPTIONS, 1).with_clients(clients, (), demand=False))
+    said = [tell(kept, each).sentence for each in breaches(kept) if each.kind.effect == IS_LATE]
+    assert said == ["Alice's acquire of 0 ms had no end within 30.00 s, and was given up; it asked no node"]
 
 
 def test_a_number_without_an_end_is_no_lock() -> None:
