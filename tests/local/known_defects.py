@@ -252,9 +252,8 @@ def known_row(measured: Measured, known: Known) -> tuple[str, ...]:
 
 def new_rows(measured: Measured) -> Iterator[tuple[str, ...]]:
     """The reported defects that are no known ones."""
-    known = {measured.place_of(each) for each in measured.wanted}
     for at, defect in enumerate(measured.defects):
-        if at not in known:
+        if not any(known.is_found(defect) for known in measured.wanted):
             cells = (defect.cause, ", ".join(defect.findings), " ".join(defect.seen.split()))
             yield (measured.driver, *cells, *figures(measured, at))
 
@@ -290,7 +289,7 @@ def to_keep(measured: Measured) -> Kept | None:
     if done is None:
         return None
     missed = [each.scenario for each in measured.missed]
-    known = {measured.place_of(each) for each in measured.wanted}
+    new = [each for each in done.defects if not any(known.is_found(each) for known in measured.wanted)]
     return Kept(
         row(measured.driver).version,
         done.servers,
@@ -307,7 +306,7 @@ def to_keep(measured: Measured) -> Kept | None:
         len(done.undecided),
         tuple(Tried(part.name, part.tried, part.of or 0) for part in done.parts if part.tried),
         measured.asked.server,
-        tuple(each.cause for at, each in enumerate(done.defects) if at not in known),
+        tuple(each.cause for each in new),
     )
 
 
