@@ -85,10 +85,14 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownDefects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole table: known defects by driver, and why the rest of the track record is not looked for."""
+    """The whole table: known defects by driver, and why the rest of the track record is not looked for.
+
+    ``without_scenario``: by driver and cause, why what is reported of it cannot be shown on real Redis.
+    """
 
     drivers: dict[str, tuple[Known, ...]]
     out_of_reach: dict[str, str]
+    without_scenario: dict[str, dict[str, str]]
 
 
 class Measured(msgspec.Struct):
@@ -306,7 +310,10 @@ def to_keep(measured: Measured) -> Kept | None:
         len(done.undecided),
         tuple(Tried(part.name, part.tried, part.of or 0) for part in done.parts if part.tried),
         measured.asked.server,
-        tuple(each.cause for each in new),
+        {
+            each.cause: known_defects().without_scenario.get(measured.driver, {}).get(each.cause, "")
+            for each in new
+        },
     )
 
 
