@@ -141,10 +141,11 @@ def _may_go_or_come(call: Call, effect: Effect, now_ns: int) -> bool:
     if owner is None:
         return maker is None
     goes = effect.what == "delete"
-    if owner is lease and call.f == "extend" and not lease.has_keys:
-        return not (goes and lease.state == "held" and lease.is_live(now_ns))
+    if owner is lease:
+        is_its_lock = lease.state == "held" and lease.is_live(now_ns) and not lease.has_keys
+        return goes and not (call.f == "extend" and is_its_lock)
     is_over = goes and owner.state in ("held", "released") and not owner.is_live(now_ns)
-    return goes if owner is lease else is_over or owner.state in ("asked", "refused", "unknown")
+    return is_over or owner.state in ("asked", "refused", "unknown")
 
 
 def _hands_over(effect: Effect, lease: Lease) -> bool:

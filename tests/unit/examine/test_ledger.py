@@ -341,9 +341,12 @@ def test_what_is_gone_at_the_grant_does_not_tell_since_when_a_lease_is_certain()
 def test_an_extension_may_not_take_away_the_element_that_its_lease_is(has_keys: bool) -> None:
     """Of one that has a key as well, the element may be the place in a queue that it waited at."""
     ledger, alice, member = Ledger(("A",), 1), lease(ALICE), Slot("r", element="alice")
-    entry(ledger, alice, "acquire", 0, {member: lies("alice", 10 * S_NS)})
+    entry(ledger, alice, "acquire", 0, {member: Lies("alice", 10_000, 10 * S_NS, score=10.0)})
     alice.has_keys = has_keys
-    taken = entry(ledger, alice, "extend", 2 * S_NS, {})
+    shorter = Lies("alice", 4_000, 4 * S_NS, score=4.0)
+    breach = Breach(OWN_KEYS, "extend", "shorten", OWN)
+    assert entry(ledger, alice, "extend", 2 * S_NS, {member: shorter}) == [breach]
+    taken = entry(ledger, alice, "extend", 3 * S_NS, {})
     assert taken == [None if has_keys else Breach(OWN_KEYS, "extend", "delete", OWN)]
 
 
