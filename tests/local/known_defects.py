@@ -231,11 +231,12 @@ def confirm(measured: Measured, directory: Path) -> None:
         measured.examined = kept.examined
 
 
-def earlier(file: Path, asked: Asked) -> Measured | None:
-    """What came of this library earlier, if the same was asked for."""
+def earlier(file: Path, wanted: tuple[Known, ...], asked: Asked) -> Measured | None:
+    """What came of this library earlier, if the same was asked for, by what is known of it now."""
     if not file.is_file():
         return None
     measured = msgspec.json.decode(file.read_bytes(), type=Measured, dec_hook=from_a_file)
+    measured.wanted = wanted
     return measured if measured.asked == asked else None
 
 
@@ -345,10 +346,11 @@ def main(words: list[str] | None = None) -> int:
             f"{PREFIX}{driver}", f"{asked.budget:g}s", asked.seed, jobs=asked.jobs, server=asked.server
         )
         file = asked.out / f"{driver}.json"
-        one = earlier(file, request) if asked.resume else None
+        wanted = known.get(driver, ())
+        one = earlier(file, wanted, request) if asked.resume else None
         if one is None:
             note(f"{driver}: load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-            one = measure(driver, known.get(driver, ()), request)
+            one = measure(driver, wanted, request)
         if asked.confirm and all(each.real is None for each in one.defects):
             confirm(one, asked.out / driver)
         asked.out.mkdir(parents=True, exist_ok=True)
