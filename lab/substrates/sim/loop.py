@@ -267,7 +267,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         self.stop_for_ever()
         self._forget_done()
         while self.tasks:  # what is closed may make more, as `finally` of a lock does that sends something
-            _, task = self.tasks.popitem()
+            task: Any = self.tasks.popitem()[1]
             task._log_destroy_pending = False
             coroutine = task.get_coro()
             before = _get_running_loop()
