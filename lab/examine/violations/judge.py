@@ -14,6 +14,7 @@ from typing import Any, Final
 from checker.verdict import Finding, Severity
 from lab.errors import LabError
 from lab.examine.kinds import client_repeats, limits_its_tries, longest_wait_ns
+from lab.examine.violations.own_leases import keeps_itself_away
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.delay import Delay
@@ -27,6 +28,7 @@ from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
 from lab.faults.promote import Promote
 from lab.faults.stall_disk import StallDisk
+from lab.scenario.steps import Extend
 from lab.scenario.tracks import Timed
 from lab.search.actor import capacity_in
 from lab.search.faults import client_of, every_fault, is_a
@@ -96,6 +98,8 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
             of_one = finding.name in ("overlap", "over-capacity") and len(set(finding.clients)) == 1
             # What a client may take that has the lock itself differs: some let a writer read, too.
             may_have_two = capacity_in(outcome.trial).read_write
+            if finding.name in ("leak", "unavailable") and keeps_itself_away(outcome, finding.clients):
+                continue
             if finding.severity is Severity.VIOLATION and not (of_one and may_have_two):
                 found.setdefault(finding.name, _violation(finding))
     return found
@@ -104,10 +108,13 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
 def _extends_for_less(trial: Trial) -> bool:
     """Whether leases are extended for less time: a lock may keep the key, and the claim, as they were.
 
-    The nodes tell how long the key will be there; see ``own_findings``.
+    The nodes tell how long the key will be there; see ``lab.examine.ledger.finders``.
     """
     rounds = (each for rounds in trial.clients.values() for each in rounds)
-    return any(0 < each.extend_ttl_ns < (each.ttl_ns or trial.ttl_ns) for each in rounds)
+    told = (timed.step for track in trial.tracks.values() for timed in track)
+    return any(0 < each.extend_ttl_ns < (each.ttl_ns or trial.ttl_ns) for each in rounds) or any(
+        isinstance(step, Extend) and 0 < (step.ttl_ns or 0) < trial.longest_ttl_ns for step in told
+    )
 
 
 def _violation(finding: Finding) -> Violation:
