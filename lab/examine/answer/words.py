@@ -26,7 +26,7 @@ ORDER: Final = (SITUATIONS, NAMES, BEYOND, ANCHORED, SINGLES, DRAWN, PAIRS)
 OWN: Final = {
     ERROR: "an exception that no lock may raise",
     HANG: "an operation that never came to an end",
-    OTHERS_KEY: "a call that deletes, overwrites, prolongs or shortens the key of another lease, which lasts",
+    OTHERS_KEY: "a call that deletes, overwrites, prolongs or shortens the key of another client's lease",
     RELEASE: "a release that leaves its key on a node that no fault hit, until it expires",
     RENEWAL: "a lease of a lock that renews its leases, which ends though its holder lives and nodes answer",
 }

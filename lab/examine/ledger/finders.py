@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lab.errors import UnknownOutcome
 from lab.examine.kinds import CLOCKS, DIES, FALSE_VALIDITY, HELD, PAUSED
-from lab.examine.ledger.book import ANOTHER, MS_NS, NEVER, OTHERS, RENEWS, ROUNDED_NS, Call, Claim, Own
+from lab.examine.ledger.book import MS_NS, NEVER, OTHERS, RENEWS, ROUNDED_NS, Call, Claim, Own
 from lab.examine.ledger.breaches import LEAVES, ORDER, OWN_KEYS, PAST_CLAIM, RESIDUE
 from lab.examine.ledger.keeping import Kept, keep
 from lab.examine.ledger.rules import FENCE, STOPS, Found, certain, is_out, refusing, times_of_faults
@@ -30,7 +30,7 @@ from lab.search.runner import ZERO_NS, Outcome, is_unattended
 FENCE_ORDER: Final = "fence-order"
 LEAK: Final = "leak"
 OTHERS_KEY: Final = "others-key"
-"""A call deletes, replaces, prolongs or shortens the key of another lease, one that lasts."""
+"""A call deletes, replaces, prolongs or shortens the key of another client's lease, one that lasts."""
 AFTER_LEASES: Final = 2
 """So many leases after a lease was over, and after the last fault, no key of it may be there any more."""
 DOES: Final = {
@@ -72,7 +72,7 @@ def _of_ledger(kept: Kept) -> Iterator[Violation]:
             continue
         if found.claim is not None and effect == "claims" and not (stood_still and found.claim.kept_ns):
             yield from _claim(kept, found, found.claim)
-        elif rule == OWN_KEYS and whose in (OTHERS, ANOTHER) and broken <= {PAUSED, HELD, DIES}:
+        elif rule == OWN_KEYS and whose == OTHERS and broken <= {PAUSED, HELD, DIES}:
             yield from _act(kept, found)
         elif rule == RESIDUE and effect == LEAVES and not broken:
             yield from _residue(kept, found)
@@ -121,7 +121,7 @@ def _slack_ns(kept: Kept) -> int:
 
 
 def _act(kept: Kept, found: Found) -> Iterator[Violation]:
-    """What a call does to a key of another lease that lasts, or to a field of one.
+    """What a call does to a key of another client's lease that lasts, or to a field of one.
 
     One that is only asked for may be gone again by the time that its client counts on it.
     """
@@ -133,8 +133,7 @@ def _act(kept: Kept, found: Found) -> Iterator[Violation]:
         return
     if owner.until_ns - found.time_ns <= _slack_ns(kept):  # it is over, by the clock of the node
         return
-    whose = f"{owner.client}'s lease" if owner.client != call.client else "another of its leases"
-    headline = f"{call.client}'s {call.f} {DOES[effect.what]} the key of {whose}"
+    headline = f"{call.client}'s {call.f} {DOES[effect.what]} the key of {owner.client}'s lease"
     evidence = f"by {entry.name} on {found.node} at {stamp(found.time_ns)}"
     yield Violation(OTHERS_KEY, headline, (evidence,), clients=(call.client, owner.client))
 
