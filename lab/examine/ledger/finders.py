@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lab.errors import UnknownOutcome
 from lab.examine.kinds import CLOCKS, DIES, FALSE_VALIDITY, HELD, PAUSED
-from lab.examine.ledger.book import MS_NS, NEVER, OTHERS, RENEWS, ROUNDED_NS, Call, Claim, Own
+from lab.examine.ledger.book import MS_NS, NEVER, OTHERS, RENEWS, ROUNDED_NS, Call, Claim, Lease, Own
 from lab.examine.ledger.breaches import LEAVES, ORDER, OWN_KEYS, PAST_CLAIM, RESIDUE
 from lab.examine.ledger.keeping import Kept, keep
 from lab.examine.ledger.rules import FENCE, STOPS, Found, certain, is_out, refusing, times_of_faults
@@ -142,8 +142,8 @@ def _residue(kept: Kept, found: Found) -> Iterator[Violation]:
     """A key that a call has left for most of its lease, on a node that no fault hit.
 
     Of an acquire that failed only where there was no fault at all: a try before may have had no answer. An
-    element of what is shared may be a place in a queue; and what has not the lease's token, or lies beside
-    the key of another lease, may be something else than its lock.
+    element of what is shared may be a place in a queue; and what has not the lease's token, or is in nobody's
+    way, may be something else than its lock.
     """
     own, call, state = found.own, found.call, found.kind.whose
     if own is None or call is None or own.lease is None or own.made_by is None:
@@ -156,7 +156,8 @@ def _residue(kept: Kept, found: Found) -> Iterator[Violation]:
     is_element = any(each.slot.element for each in own.made_by.effects)
     if state not in ("refused", "released") or is_excused or is_short or is_element:
         return
-    if (lease.token or own.lies.value) not in own.lies.value or _lets_in(kept, found.node, own):
+    has_token = lease.token is None or lease.token in own.lies.value
+    if not has_token or not (call.how == "fail" or _keeps_out(kept, found.node, own, lease)):
         return
     ended = {"fail": "was refused", "info": "had no answer"}.get(call.how, "returned")
     did = f"release {ended}" if state == "released" else "acquire failed"
@@ -166,13 +167,20 @@ def _residue(kept: Kept, found: Found) -> Iterator[Violation]:
     yield Violation(name, headline, (evidence,), clients=(lease.client,))
 
 
-def _lets_in(kept: Kept, node: str, own: Own) -> bool:
-    """Whether another lease got a key on a node while that of one that was over lay there."""
-    since_ns = own.lease.over_ns if own.lease is not None else NEVER
-    return any(
-        each.what in ("create", "replace") and each.after is not None and each.after.lease is not own.lease
+def _keeps_out(kept: Kept, node: str, own: Own, lease: Lease) -> bool:
+    """Whether a client asked in vain while what a lease has left lay on a node, and got no key beside it."""
+    since_ns, until_ns = lease.over_ns, own.lies.until_ns
+    asked = (
+        each
+        for each in kept.ledger.calls
+        if each.f == "acquire" and each.lease is not lease and each.lease.resource == lease.resource
+        if since_ns < each.called_ns < until_ns
+    )
+    in_vain = any(each.how != "ok" or each.ended_ns > until_ns - ROUNDED_NS for each in asked)
+    return in_vain and not any(
+        each.what in ("create", "replace") and each.after is not None and each.after.lease is not lease
         for entry in kept.ledger.entries
-        if entry.node == node and since_ns < entry.time_ns < own.lies.until_ns
+        if entry.node == node and since_ns < entry.time_ns < until_ns
         for each in entry.effects
     )
 

@@ -18,11 +18,13 @@ from lab.faults.cut import Cut
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
+from lab.locks.base import Lease
 from lab.scenario.triggers import on
 from lab.search.command import OPTIONS
 from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Round, Trial
+from tests.locks_to_test.plain import MS_NS, Plain
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -159,3 +161,53 @@ def test_who_waits_for_a_key_of_its_own_does_not_wait_for_a_free_lock() -> None:
     cancelled: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, cancel_ns=100_000),)}
     trial = Setting(f"{LOCKS}.quietly_broken:GoesOnWhenCancelled", {}, 1).with_clients(cancelled)
     assert "sleeps-on" not in kinds(trial, "unavailable")
+
+
+class NotesWhoHadIt(Plain):
+    """It notes who had the lock last, for longer than a lease, under a key that is no lock."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        lease = await super().acquire(key, ttl_ns)
+        await self._call("SET", f"{key}:last", lease.token, "PX", 3 * ttl_ns // MS_NS)
+        return lease
+
+
+def one_after_the_other(lock: str) -> Trial:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
+    return replace(Setting(lock, {}, 1).with_clients(clients), closely=True)
+
+
+@pytest.mark.parametrize(
+    ("lock", "finding"),
+    [
+        (f"{LOCKS}.plain:Plain", set()),
+        (f"{__name__}:NotesWhoHadIt", set()),
+        ("mutant:no-release", {"release-without-effect"}),
+    ],
+)
+def test_what_is_left_is_a_finding_only_if_it_keeps_somebody_out(lock: str, finding: set[str]) -> None:
+    with trials():
+        assert finding <= all_violations(run_trial(one_after_the_other(lock))).keys()
+        assert finding or not all_violations(run_trial(one_after_the_other(lock)))
+
+
+def late_release(lock: str) -> Trial:
+    """Alice gives the lock back when her lease is over and Bob holds it; Bob asks for nothing afterwards."""
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, TTL_NS * 13 // 10),),
+        BOB: (Round(TTL_NS * 11 // 10, S_NS),),
+    }
+    return replace(Setting(lock, OPTIONS, 1).with_clients(clients, demand=False), closely=True)
+
+
+@pytest.mark.parametrize(("lock", "is_found"), [("single", False), ("mutant:bare-del", True)])
+def test_to_delete_anothers_key_is_a_finding_though_it_does_no_harm(lock: str, is_found: bool) -> None:
+    trial = late_release(lock)
+    with trials():
+        outcome = run_trial(trial)
+        assert violations(outcome) == {}
+        found = all_violations(outcome)
+        assert ("others-key" in found) == is_found
+        if is_found:
+            assert [each.kind for each in causes_of(trial, "others-key")] == ["deletes-others-key"]
+            assert "deletes the key of bob's lease" in found["others-key"].headline
