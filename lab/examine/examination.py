@@ -316,7 +316,10 @@ class Examination:
             self.kept.append(job.argument)
         self.progress.grants += seen.grants
         part.tried += 1
+        # An act on another's key is looked into for itself only where nothing comes of it.
         for violation in seen.violations.values():
+            if violation.finding == OTHERS_KEY and len(seen.violations) > 1:
+                continue
             self._consider(part, job.argument, violation, seen.steps)
 
     def check_time(self) -> None:
