@@ -24,8 +24,8 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     ("lock", "schedules", "finding", "cause"),
     [
         ("LooksThenWatches", 800, "overlap", "deletes-others-key"),
-        ("ProlongsThenCompares", 800, "leak", "extends-others-key"),
-        ("ByDigestAlone", 1_200, "unavailable", "does-not-recover"),
+        ("ProlongsThenCompares", 800, "overlap", "deletes-others-key"),
+        ("ByDigestAlone", 1_200, "release-without-effect", "does-not-recover"),
         ("EndsTheTable", 800, "overlap", "mixes-keys"),
     ],
 )

@@ -226,13 +226,15 @@ class Entry:
 class Claim:
     """What a client was told when a call succeeded: until when, while a majority kept the key until when.
 
-    ``stated``: the lock said until when; else that is a TTL after the call.
+    ``kept_ns`` is that as far as its client could know, ``there_ns`` as it was. ``stated``: the lock said
+    until when; else that is a TTL after the call.
     """
 
     call: Call
     at_ns: int
     until_ns: int
     kept_ns: int
+    there_ns: int
     nodes: tuple[str, ...]
     stated: bool = True
 

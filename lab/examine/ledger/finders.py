@@ -97,7 +97,7 @@ def _claim(kept: Kept, found: Found, claim: Claim) -> Iterator[Violation]:
         yield Violation(FALSE_VALIDITY, headline, (evidence,), clients=(client,))
         return
     what = {"acquire": "acquire", "extend": "extension"}[call.f]
-    over_ns = claim.until_ns - max(claim.kept_ns, claim.at_ns)
+    over_ns = claim.until_ns - max(claim.there_ns, claim.at_ns)
     if not claim.kept_ns:
         # What a quick call was told may be true of keys that others have handed over, if it is not over
         # already; and who stood still may have looked before.
@@ -108,7 +108,7 @@ def _claim(kept: Kept, found: Found, claim: Claim) -> Iterator[Violation]:
         evidence = f"the {what} took {(claim.at_ns - call.called_ns) / 1e9:.2f} s, and then {there}"
     elif over_ns > _slack_ns(kept):
         headline = f"{client}'s {what} claims {over_ns / 1e9:.2f} s more than its key will be there"
-        claims_s, keeps_s = ((each - claim.at_ns) / 1e9 for each in (claim.until_ns, claim.kept_ns))
+        claims_s, keeps_s = ((each - claim.at_ns) / 1e9 for each in (claim.until_ns, claim.there_ns))
         evidence = f"it claims {claims_s:.2f} s, and a majority keeps its key for {keeps_s:.2f} s"
     else:
         return

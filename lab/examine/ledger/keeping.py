@@ -292,10 +292,10 @@ class LedgerRun(TrialRun):
             now_ns, until_ns = event["time_ns"], call.lease.until_ns
             if call.f == "held":
                 until_ns = now_ns + (event.get("claimed_ns") or 0) if event.get("value") == "yes" else 0
-            kept_ns = self.certain_ns(call)
+            kept_ns, there_ns = self.certain_ns(call), self.kept_ns(call.lease)
             nodes = tuple(sorted(self.ledger.nodes_of(call.lease, now_ns)))
             stated = event.get("claimed_ns") is not None
-            self.ledger.claims.append(Claim(call, now_ns, until_ns, kept_ns, nodes, stated))
+            self.ledger.claims.append(Claim(call, now_ns, until_ns, kept_ns, there_ns, nodes, stated))
         self._keep(event)
 
     def _complete(self, call: Call) -> None:
