@@ -139,32 +139,27 @@ def _act(kept: Kept, found: Found) -> Iterator[Violation]:
 
 
 def _residue(kept: Kept, found: Found) -> Iterator[Violation]:
-    """A key that a call has left for most of its lease, on a node that no fault hit.
+    """A key that a release has left for most of its lease, on a node that no fault hit.
 
-    Of an acquire that failed only where there was no fault at all: a try before may have had no answer. An
-    element of what is shared may be a place in a queue; and what has not the lease's token, or is in nobody's
-    way, may be something else than its lock.
+    What an acquire leaves that failed may be a mark of who waits. An element of what is shared may be a place
+    in a queue; and what has no token of the lease, or is in nobody's way, may be something else than a lock.
     """
-    own, call, state = found.own, found.call, found.kind.whose
+    own, call = found.own, found.call
     if own is None or call is None or own.lease is None or own.made_by is None:
         return
-    lease, faults = own.lease, every_fault(kept.outcome.trial)
-    well = kept.ledger.nodes_for(call) - _hit(kept, call)
+    lease, well = own.lease, kept.ledger.nodes_for(call) - _hit(kept, call)
     is_excused = found.node not in well or len(well) < kept.ledger.majority
-    is_excused = is_excused or (state != "released" and bool(faults))
     is_short = own.lies.until_ns - lease.over_ns < lease.ttl_ns // 2
     is_element = any(each.slot.element for each in own.made_by.effects)
-    if state not in ("refused", "released") or is_excused or is_short or is_element:
+    if found.kind.whose != "released" or is_excused or is_short or is_element:
         return
     has_token = lease.token is None or lease.token in own.lies.value
     if not has_token or not (call.how == "fail" or _keeps_out(kept, found.node, own, lease)):
         return
     ended = {"fail": "was refused", "info": "had no answer"}.get(call.how, "returned")
-    did = f"release {ended}" if state == "released" else "acquire failed"
-    headline = f"{lease.client}'s {did}, and left the key of its lease"
+    headline = f"{lease.client}'s release {ended}, and left the key of its lease"
     evidence = f"nothing was in its way at {stamp(lease.over_ns)}, and the key still lay on {found.node}"
-    name = RELEASE if state == "released" else LEAK
-    yield Violation(name, headline, (evidence,), clients=(lease.client,))
+    yield Violation(RELEASE, headline, (evidence,), clients=(lease.client,))
 
 
 def _keeps_out(kept: Kept, node: str, own: Own, lease: Lease) -> bool:
