@@ -39,6 +39,8 @@ from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 ANSWER_WITHIN: Final = "answer_within"
 """The option that is the lab's own: how long to wait for an answer to one command."""
 ANSWER_WITHIN_NS: Final = 30 * NS_PER_S
+NO_ANSWER: Final = "no answer from the driver"
+"""So begins the error of a call that was given up: that it had not ended is all that was seen."""
 T = TypeVar("T")
 
 
@@ -290,7 +292,7 @@ class DriverLock:
         try:
             return await asked
         except TimeoutError as error:
-            raise Indeterminate(f"no answer from the driver within {self._timeout_s:g} s") from error
+            raise Indeterminate(f"{NO_ANSWER} within {self._timeout_s:g} s") from error
 
 
 def answer_within_ns(options: Options) -> int:

@@ -32,10 +32,10 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The examination of one library, from the name of its driver alone.
 
     ``found`` and ``missed`` are scenarios of known defects, ``causes`` those of all defects, ``unconfirmed``
-    those of defects that are no known ones, which nobody has looked at on real Redis (None: nobody noted
-    them). ``undecided``: how many things were seen that are not certain to be defects. ``stopped``: it ended
-    when all known defects were found. ``real_s`` and ``cpu_s`` are of the lab with its drivers, ``load`` that
-    of the machine.
+    those of defects that are no known ones, each with why no scenario shows it on real Redis ("": nobody has
+    looked; None: nobody noted them). ``undecided``: how many things were seen that are not certain to be
+    defects. ``stopped``: it ended when all known defects were found. ``real_s`` and ``cpu_s`` are of the lab
+    with its drivers, ``load`` that of the machine.
     """
 
     version: str
@@ -54,7 +54,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tried: tuple[Tried, ...]
     server: str = ""
     """What was asked for with ``--server``."""
-    unconfirmed: tuple[str, ...] | None = None
+    unconfirmed: dict[str, str] | None = None
 
 
 def read_kept(directory: Path) -> dict[str, Kept]:
@@ -118,7 +118,8 @@ def _took(kept: Mapping[str, Kept]) -> Iterator[str]:
     yield "Seconds are those of a machine with two cores that other work shares, at the load in the table,"
     yield "so the real time is long; the CPU time is that of the lab and the driver. An examination ends when"
     yield "all known defects are found that a driver's name can lead to, or with its budget. What was"
-    yield "reported besides was not confirmed on real Redis: it may be a defect, a stated limit, or neither."
+    yield "reported besides was not confirmed on real Redis: it may be a defect, a stated limit, or neither,"
+    yield "unless the reason below the table says which."
     yield ""
     rows_of = (
         (
@@ -140,6 +141,11 @@ def _took(kept: Mapping[str, Kept]) -> Iterator[str]:
         *("load", "ended"),
     )
     yield markdown_table(columns, rows_of).rstrip("\n")
+    for name, each in kept.items():
+        for cause, why in (each.unconfirmed or {}).items():
+            if why:
+                yield ""
+                yield f"`{cause}` of `driver:{name}`: {why}"
 
 
 def current(kept: Mapping[str, Kept]) -> dict[str, Kept]:

@@ -85,10 +85,14 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownDefects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole table: known defects by driver, and why the rest of the track record is not looked for."""
+    """The whole table: known defects by driver, and why the rest of the track record is not looked for.
+
+    ``without_scenario``: by driver and cause, why what is reported of it cannot be shown on real Redis.
+    """
 
     drivers: dict[str, tuple[Known, ...]]
     out_of_reach: dict[str, str]
+    without_scenario: dict[str, dict[str, str]]
 
 
 class Measured(msgspec.Struct):
@@ -227,11 +231,12 @@ def confirm(measured: Measured, directory: Path) -> None:
         measured.examined = kept.examined
 
 
-def earlier(file: Path, asked: Asked) -> Measured | None:
-    """What came of this library earlier, if the same was asked for."""
+def earlier(file: Path, wanted: tuple[Known, ...], asked: Asked) -> Measured | None:
+    """What came of this library earlier, if the same was asked for, by what is known of it now."""
     if not file.is_file():
         return None
     measured = msgspec.json.decode(file.read_bytes(), type=Measured, dec_hook=from_a_file)
+    measured.wanted = wanted
     return measured if measured.asked == asked else None
 
 
@@ -252,9 +257,8 @@ def known_row(measured: Measured, known: Known) -> tuple[str, ...]:
 
 def new_rows(measured: Measured) -> Iterator[tuple[str, ...]]:
     """The reported defects that are no known ones."""
-    known = {measured.place_of(each) for each in measured.wanted}
     for at, defect in enumerate(measured.defects):
-        if at not in known:
+        if not any(known.is_found(defect) for known in measured.wanted):
             cells = (defect.cause, ", ".join(defect.findings), " ".join(defect.seen.split()))
             yield (measured.driver, *cells, *figures(measured, at))
 
@@ -290,7 +294,7 @@ def to_keep(measured: Measured) -> Kept | None:
     if done is None:
         return None
     missed = [each.scenario for each in measured.missed]
-    known = {measured.place_of(each) for each in measured.wanted}
+    new = [each for each in done.defects if not any(known.is_found(each) for known in measured.wanted)]
     return Kept(
         row(measured.driver).version,
         done.servers,
@@ -307,7 +311,10 @@ def to_keep(measured: Measured) -> Kept | None:
         len(done.undecided),
         tuple(Tried(part.name, part.tried, part.of or 0) for part in done.parts if part.tried),
         measured.asked.server,
-        tuple(each.cause for at, each in enumerate(done.defects) if at not in known),
+        {
+            each.cause: known_defects().without_scenario.get(measured.driver, {}).get(each.cause, "")
+            for each in new
+        },
     )
 
 
@@ -339,10 +346,11 @@ def main(words: list[str] | None = None) -> int:
             f"{PREFIX}{driver}", f"{asked.budget:g}s", asked.seed, jobs=asked.jobs, server=asked.server
         )
         file = asked.out / f"{driver}.json"
-        one = earlier(file, request) if asked.resume else None
+        wanted = known.get(driver, ())
+        one = earlier(file, wanted, request) if asked.resume else None
         if one is None:
             note(f"{driver}: load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-            one = measure(driver, known.get(driver, ()), request)
+            one = measure(driver, wanted, request)
         if asked.confirm and all(each.real is None for each in one.defects):
             confirm(one, asked.out / driver)
         asked.out.mkdir(parents=True, exist_ok=True)

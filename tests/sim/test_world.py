@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import os
 import random
 import signal
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -165,6 +168,29 @@ def test_a_host_that_is_gone_runs_no_more_code() -> None:
         assert seen == []
 
     simulate(work, 1)
+
+
+def test_what_code_starts_while_its_host_is_switched_off_is_closed_as_well() -> None:
+    """As a lock whose ``finally`` sends something with a time-out: that is a task of its own."""
+    begun: list[Coroutine[Any, Any, None]] = []
+
+    async def give_back() -> None:
+        await asyncio.sleep(0)
+
+    async def hold() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            begun.append(give_back())
+            await asyncio.wait_for(begun[-1], 1.0)
+
+    async def work() -> asyncio.Task[None]:
+        task = asyncio.create_task(hold())
+        await asyncio.sleep(0.1)
+        return task
+
+    simulate(work, 1)
+    assert [inspect.getcoroutinestate(each) for each in begun] == [inspect.CORO_CLOSED]
 
 
 def test_a_node_that_dies_ends_its_connections_and_comes_back_as_another() -> None:

@@ -417,7 +417,8 @@ class Ledger:
                 is_own = not slot.element or (entry.call is not None and entry.call.f == "acquire")
                 owner = (self._handed_to(entry, lies) or lease) if is_own else None
                 own = owned[slot] = Own(lies, owner, entry)
-                if owner is not None and not slot.element:
+                # What a lease without a key of its own sets later asks what a node can do, and holds nothing.
+                if owner is not None and owner.state == "asked" and not slot.element:
                     owner.has_keys = owner.has_keys or not is_counter(lies)
             else:
                 own = owned[slot] = Own(lies, before.lease, before.made_by)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lab.errors import NotModelled, UnknownOutcome
-from lab.examine.ledger.book import NEVER, OVER, ROUNDED_NS, Breach
+from lab.examine.ledger.book import NEVER, OVER, Breach
 from lab.examine.ledger.breaches import (
     APART,
     BESIDE,
@@ -91,7 +91,7 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
     found = breaches(kept)
     first: dict[Breach, Found] = {}
     for each in found:
-        if each.kind not in first or _weight(each) > _weight(first[each.kind]):
+        if each.kind not in first or (first[each.kind].excused and not each.excused):
             first[each.kind] = each
 
     def is_gone(repairs: Repairs, *, by_error: bool = False) -> bool:
@@ -132,13 +132,6 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
         others = tuple(kind for kind in enough if kind != chosen)
         return Shown(first[chosen], by_intervention=True, others=others, together=together), kept
     return None, kept
-
-
-def _weight(found: Found) -> tuple[bool, bool]:
-    """What tells more of two breaches of a kind: what no fault excuses; a claim that is not only rounded."""
-    claim = found.claim
-    is_slight = claim is not None and 0 < claim.until_ns - claim.kept_ns <= ROUNDED_NS
-    return not found.excused, not is_slight
 
 
 def _may_lead_to(kind: Breach, finding: str) -> bool:

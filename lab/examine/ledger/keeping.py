@@ -329,16 +329,20 @@ class LedgerRun(TrialRun):
     def certain_ns(self, call: Call) -> int:
         """Until when a majority keeps the key of a call's lease, as far as its client can know; 0: none does.
 
-        The client knows that from when it sent what set or prolonged the key.
+        The client knows that from when it sent what set or prolonged the key. What is gone by now, as a key
+        that only asks what a node can do, tells nothing.
         """
-        kept_ns, sent_ns = self.kept_ns(call.lease), {}
+        kept_ns, sent_ns, now_ns = self.kept_ns(call.lease), {}, self._now_ns()
         for entry in call.entries:
             if entry.sent is not None and any(
-                effect.after is not None and effect.after.lease is call.lease for effect in entry.effects
+                effect.after is not None
+                and effect.after.lease is call.lease
+                and effect.after.lies.until_ns > now_ns
+                for effect in entry.effects
             ):
                 sent_ns[entry.node] = entry.sent.time_ns
         known_ns = min(sent_ns.values(), default=NEVER) + call.ttl_ns
-        return min(kept_ns, max(known_ns, self._now_ns() + 1)) if kept_ns else 0
+        return min(kept_ns, max(known_ns, now_ns + 1)) if kept_ns else 0
 
 
 class _OriginsByCall(Origins):

@@ -71,6 +71,7 @@ from lab.faults.drift import Drift
 from lab.faults.failover import Failover
 from lab.faults.promote import Promote
 from lab.locks import margin_ns as margin_ns_of
+from lab.locks.driver import NO_ANSWER
 from lab.search.origin import Place, Sent
 
 NOUNS: Final = {"extend": "extension", "held": "check"}
@@ -634,6 +635,8 @@ class _Teller:
         if waiting:
             asked, places = f"{asked}; it waits at {waiting[-1].text!r}", waiting
         took = f"took {_seconds(call.ended_ns - call.called_ns)}"
+        if str(call.event.get("error", "")).startswith(NO_ANSWER):
+            took = f"had no end within {_seconds(call.ended_ns - call.called_ns)}, and was given up"
         if call.ended_ns == NEVER:
             took = f"was not over after {_seconds(end_ns_of(self.outcome) - call.called_ns)}"
         failed = f"failed at {self.at(call.ended_ns)} although the lock was free"

@@ -14,6 +14,7 @@ from typing import Any, Final
 from checker.verdict import Finding, Severity
 from lab.errors import LabError
 from lab.examine.kinds import client_repeats, limits_its_tries, longest_wait_ns
+from lab.examine.violations.own_leases import keeps_itself_away
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.delay import Delay
@@ -96,6 +97,8 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
             of_one = finding.name in ("overlap", "over-capacity") and len(set(finding.clients)) == 1
             # What a client may take that has the lock itself differs: some let a writer read, too.
             may_have_two = capacity_in(outcome.trial).read_write
+            if finding.name in ("leak", "unavailable") and keeps_itself_away(outcome, finding.clients):
+                continue
             if finding.severity is Severity.VIOLATION and not (of_one and may_have_two):
                 found.setdefault(finding.name, _violation(finding))
     return found

@@ -266,7 +266,8 @@ class HostLoop(asyncio.AbstractEventLoop):
         """Close the coroutines of a loop that will not be stepped again, the youngest first."""
         self.stop_for_ever()
         self._forget_done()
-        for task in reversed(list(self.tasks.values())):
+        while self.tasks:  # what is closed may make more, as `finally` of a lock does that sends something
+            task: Any = self.tasks.popitem()[1]
             task._log_destroy_pending = False
             coroutine = task.get_coro()
             before = _get_running_loop()
@@ -282,7 +283,6 @@ class HostLoop(asyncio.AbstractEventLoop):
                 _set_running_loop(before)
             if (waits_for := task._fut_waiter) is not None:
                 waits_for.cancel()  # or the two refer to each other
-        self.tasks.clear()
         self._ready.clear()
 
     def take_apart(self) -> None:

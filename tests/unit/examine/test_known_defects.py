@@ -38,6 +38,8 @@ def test_what_it_is_known_by_exists() -> None:
         assert known.title
         assert set(known.causes) <= set(CATALOGUE)
         assert set(known.findings) <= set(SOUGHT)
+    assert set(KNOWN.without_scenario) <= set(rows())
+    assert {cause for causes in KNOWN.without_scenario.values() for cause in causes} <= set(CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +88,18 @@ def test_what_was_found_is_in_the_table_and_is_not_measured_again(
     assert (ran, capsys.readouterr().out) == (["driver:redlock-py"], first)
     main(["redlock-py", "--out", str(tmp_path), "--resume", "--seed", "1"])
     assert len(ran) == 2, "with another seed it is another measurement"
+
+
+def test_what_no_row_fits_is_kept_as_unconfirmed_with_why_no_scenario_shows_it() -> None:
+    """One row may fit several reported defects: a call that waits for one node hangs, or waits too long."""
+    causes = {"hangs": "hang", "waits-too-long": "unavailable", "no-expiry": "leak"}
+    done = examined(*(defect(cause, findings=(finding,)) for cause, finding in causes.items()))
+    unconfirmed = {}
+    for driver in ("redis-semaphore", "sherlock"):
+        one = measured.Measured(driver, KNOWN.drivers.get(driver, ()), Asked(f"driver:{driver}"), done)
+        kept = measured.to_keep(one)
+        assert kept is not None
+        unconfirmed[driver] = kept.unconfirmed
+    assert unconfirmed["redis-semaphore"] == {"no-expiry": ""}
+    why = KNOWN.without_scenario["sherlock"]["hangs"]
+    assert unconfirmed["sherlock"] == {"hangs": why, "waits-too-long": "", "no-expiry": ""}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from lab.examine.ledger.book import OTHERS, Breach, Call, Entry, Lease, Ledger, Lies, Slot
+from lab.examine.ledger.book import OTHERS, OWN, Breach, Call, Entry, Lease, Ledger, Lies, Slot
 from lab.examine.ledger.breaches import (
     BESIDE,
     CLAIMS,
@@ -24,12 +25,16 @@ from lab.examine.ledger.cause import cause_of
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import CATALOGUE, UNKNOWN, Pattern, causes_of, name_of
 from lab.examine.ledger.rules import FAILS, IS_LATE, breaches
+from lab.examine.ledger.words import tell
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.jump import Jump
+from lab.locks.base import Indeterminate
 from lab.locks.base import Lease as Told
+from lab.locks.driver import NO_ANSWER
+from lab.locks.redlock import Redlock
 from lab.scenario.triggers import at_start, on
 from lab.search.command import OPTIONS
 from lab.search.faults import timed_fault
@@ -292,6 +297,101 @@ def test_a_key_that_is_over_before_the_grant_is_no_key_of_the_lease() -> None:
         for lock in ("tests.locks_to_test.in_collections:OnePermit", f"{__name__}:AsksFirst")
     ]
     assert all(each and all(each) for each in kept)
+
+
+class AsksWhenItExtends(OnePermit):
+    """Sees only when it extends what the node can do, by a key that is gone at once."""
+
+    name = "asks-when-it-extends"
+
+    async def _prolong(self, lease: Told, ttl_ns: int) -> Any:
+        await self._call("SET", "can-you", "1", "PX", 1)
+        return await super()._prolong(lease, ttl_ns)
+
+
+def test_a_key_that_an_extension_sets_is_no_key_of_a_lease_that_has_none() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 3 * S_NS, extends=1),)}
+    kept = keep(Setting(f"{__name__}:AsksWhenItExtends", OPTIONS, 1).with_clients(clients, ()))
+    claims = [claim for claim in kept.ledger.claims if claim.call.f == "extend"]
+    assert [claim.kept_ns - claim.call.called_ns > S_NS for claim in claims] == [True]
+    assert [each.kind for each in breaches(kept) if each.kind.rule == CLAIMS] == []
+
+
+class AsksOneMore(Redlock):
+    """Sees what a node can do that it does not take the lock on, a while before."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Told:
+        await self._channels[-1].call("SET", "can-you", "1", "PX", 1)
+        await asyncio.sleep(0.02)
+        every, self._channels = self._channels, self._channels[:-1]
+        try:
+            return await super().acquire(key, ttl_ns)
+        finally:
+            self._channels = every
+
+
+def test_what_is_gone_at_the_grant_does_not_tell_since_when_a_lease_is_certain() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    kept = keep(Setting(f"{__name__}:AsksOneMore", OPTIONS, 5).with_clients(clients, (), demand=False))
+    (claim,) = (each for each in kept.ledger.claims if each.call.f == "acquire")
+    assert claim.kept_ns - claim.call.called_ns > claim.call.ttl_ns + 15 * MS_NS
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_an_extension_may_not_take_away_the_element_that_its_lease_is(has_keys: bool) -> None:
+    """Of one that has a key as well, the element may be the place in a queue that it waited at."""
+    ledger, alice, member = Ledger(("A",), 1), lease(ALICE), Slot("r", element="alice")
+    entry(ledger, alice, "acquire", 0, {member: Lies("alice", 10_000, 10 * S_NS, score=10.0)})
+    alice.has_keys = has_keys
+    shorter = Lies("alice", 4_000, 4 * S_NS, score=4.0)
+    breach = Breach(OWN_KEYS, "extend", "shorten", OWN)
+    assert entry(ledger, alice, "extend", 2 * S_NS, {member: shorter}) == [breach]
+    taken = entry(ledger, alice, "extend", 3 * S_NS, {})
+    assert taken == [None if has_keys else Breach(OWN_KEYS, "extend", "delete", OWN)]
+
+
+class EndsLater(Plain):
+    """Says that its leases end after their keys."""
+
+    name = "ends-later"
+    more_ns = 0
+
+    async def acquire(self, key: str, ttl_ns: int) -> Told:
+        return self._later(await super().acquire(key, ttl_ns))
+
+    async def extend(self, lease: Told, ttl_ns: int) -> Told:
+        return self._later(await super().extend(lease, ttl_ns))
+
+    def _later(self, lease: Told) -> Told:
+        return dataclasses.replace(lease, deadline_ns=(lease.attempt_ns or 0) + lease.ttl_ns + self.more_ns)
+
+
+@pytest.mark.parametrize(("more_ns", "is_breach"), [(2 * MS_NS, False), (20 * MS_NS, True)])
+def test_a_claim_that_is_no_more_than_rounded_breaks_no_rule(
+    more_ns: int, is_breach: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EndsLater, "more_ns", more_ns)
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 3 * S_NS, extends=1),)}
+    kept = keep(Setting(f"{__name__}:EndsLater", OPTIONS, 1).with_clients(clients, ()))
+    found = {each.kind.call for each in breaches(kept) if each.kind.rule == CLAIMS}
+    assert found == ({"acquire", "extend"} if is_breach else set())
+
+
+class GivenUp(Plain):
+    """As a driver that does not answer: the lab waits for a time, and then asks no more."""
+
+    name = "given-up"
+
+    async def acquire(self, key: str, ttl_ns: int) -> Told:
+        await asyncio.sleep(30)
+        raise Indeterminate(f"{NO_ANSWER} within 30 s")
+
+
+def test_of_a_call_that_was_given_up_it_is_not_said_how_long_it_took() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    kept = keep(Setting(f"{__name__}:GivenUp", OPTIONS, 1).with_clients(clients, (), demand=False))
+    said = [tell(kept, each).sentence for each in breaches(kept) if each.kind.effect == IS_LATE]
+    assert said == ["Alice's acquire of 0 ms had no end within 30.00 s, and was given up; it asked no node"]
 
 
 def test_a_number_without_an_end_is_no_lock() -> None:

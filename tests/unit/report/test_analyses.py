@@ -70,9 +70,11 @@ def test_only_a_library_without_a_defect_is_said_to_have_none() -> None:
         "| `driver:huey` | 3.5.4 | 0 of 1 | huey-late-release | not noted | 1200 | 40 | 90 | 2 "
         "| the budget ended |"
     ) in found
-    for causes, said in ((("hangs", "wall-clock"), "hangs, wall-clock"), ((), "–")):
-        noted = examined.page({"huey": of_huey(unconfirmed=causes)}, "")
-        assert f"| `driver:huey` | 3.5.4 | 0 of 0 | – | {said} | 1200 " in noted
+    reported = {"hangs": "A limit.", "wall-clock": ""}
+    for causes, said in ((reported, "hangs, wall-clock"), ({}, "–")):
+        page = examined.page({"huey": of_huey(unconfirmed=causes)}, "")
+        assert f"| `driver:huey` | 3.5.4 | 0 of 0 | – | {said} | 1200 " in page
+        assert page.endswith("\n\n`hangs` of `driver:huey`: A limit.\n") is bool(causes)
     assert examined.current({"huey": of_huey(version="0.1")}) == {}
 
 
