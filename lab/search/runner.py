@@ -12,7 +12,7 @@ import gc
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
@@ -72,7 +72,7 @@ ZERO_NS: Final = MONOTONIC_START_NS + START_NS
 """Time zero of a trial, as people are told it: the cluster is up, and clients begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """What came out of a trial: the events of its history, and which kinds of fault hit which states."""
 
@@ -113,6 +113,16 @@ class Outcome:
     """Whether what nodes executed is known, and this is a history for the checker all the same."""
     steps: int = 0
     """How many events there were in its world: what a trial costs, the same on every machine."""
+
+    @cached_property
+    def times_of_faults(self) -> tuple[dict[str, int], dict[str, int]]:
+        """When each fault began, and when it ended, by its number in the history."""
+        begins, ends = dict[str, int](), dict[str, int]()
+        for event in self.events:
+            if event["process"] == "nemesis":
+                times = ends if event.get("heals") else begins
+                times.setdefault(event.get("heals") or event["fault_id"], event["time_ns"])
+        return begins, ends
 
     def digest(self) -> str:
         """A hash of the whole history."""

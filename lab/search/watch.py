@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +24,7 @@ State = dict[str, tuple[str, int | None]]
 """The keys of a node but for lists: the value as text, and its milliseconds left; None: it has no end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Executed:
     """A command that a node executed: for which client, in a script or not, and its keys before and after.
 
@@ -87,7 +87,9 @@ class CommandLog:
             if peer == FROM_MASTER or self.asker not in self.clients:
                 return
             self.end(node, model)
-            state = state_of(model)
+            last = self.entries[-1] if self.entries else None
+            is_same = last is not None and (last.node, last.time_ns) == (node, self.now_ns())
+            state = last.after if last is not None and is_same else state_of(model)
             said = tuple(word.decode(errors="replace") for word in words)
             in_script = peer == "lua"
             if not in_script:
@@ -102,7 +104,7 @@ class CommandLog:
                 if entry.time_ns != self.now_ns():
                     return
                 if (entry.node, entry.words) == (node, said):
-                    self.entries[at] = replace(entry, error=error)
+                    entry.error = error
                     return
 
         model.on_command, model.on_error = note, failed
@@ -110,7 +112,7 @@ class CommandLog:
     def end(self, node: str, model: RedisModel) -> None:
         """The command that was noted last is over, if it was one of this node's."""
         if self.entries and self.entries[-1].node == node and self.entries[-1].time_ns == self.now_ns():
-            self.entries[-1] = replace(self.entries[-1], after=state_of(model))
+            self.entries[-1].after = state_of(model)
 
 
 def state_of(model: RedisModel) -> State:

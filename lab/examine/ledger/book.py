@@ -12,6 +12,7 @@ judged. Only an acquire puts something of its lease there; anything else may be 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -271,6 +272,10 @@ class Ledger:
         self.owned: dict[str, dict[Slot, Own]] = {node: {} for node in nodes}
         self.bits: dict[str, Bits] = {}
         """By key: what commands address by bits."""
+        self._may_live: dict[int, Lease] = {}
+        """By identity: the leases that are asked for, or were granted and not given back."""
+        self._past: tuple[int, list[int], list[dict[tuple[str, Slot], Own]]] = (0, [], [])
+        """What lay on the nodes after each of so many entries, and when those were."""
         self._last: dict[str, Call] = {}
         self._open: dict[tuple[str, str], Call] = {}
 
@@ -301,6 +306,10 @@ class Ledger:
         """Whether these leave no room for another one; whose a lease is that nobody knows may be a writer."""
         held = sum(self.capacity.weight(None) if each is None else each.weight for each in leases)
         return held + lease.weight > self.capacity.room
+
+    def live_leases(self, now_ns: int) -> Iterator[Lease]:
+        """The leases whose clients may have them."""
+        return (each for each in self._may_live.values() if each.is_live(now_ns))
 
     def nodes_for(self, call: Call) -> frozenset[str]:
         """The nodes that the lock uses for what a call is about: all, or those that any such call asked."""
@@ -344,17 +353,21 @@ class Ledger:
                     self.reentrant,
                     self.capacity.weight(event.get("value")),
                 )
+                self._may_live[id(self.leases[grant_id])] = self.leases[grant_id]
             lease = self.leases[grant_id]
             call = Call(client, f, lease, now_ns, event.get("ttl_ns") or lease.ttl_ns, event)
             self.calls.append(call)
             self._open[grant_id, f] = self._last[client] = call
             if f == "release":
                 lease.state, lease.over_ns = "releasing", now_ns
+                self._may_live.pop(id(lease), None)
             return None
         ended = self._open.pop((grant_id, f), None)
         if ended is not None:
             ended.ended_ns, ended.how, ended.event = now_ns, event["type"], event
             _end(ended, now_ns)
+            if ended.f == "acquire" and ended.how != "ok":
+                self._may_live.pop(id(ended.lease), None)
             if ended.f == "acquire" and ended.how == "ok":
                 if event.get("claimed_ns") is None:
                     ended.lease.until_ns = self._nested_until_ns(ended.lease, now_ns)
@@ -475,17 +488,27 @@ class Ledger:
 
     def at(self, time_ns: int) -> Iterator[tuple[str, Slot, Own]]:
         """What lay on the nodes at a time, but for what counts something."""
-        there: dict[tuple[str, Slot], Own] = {}
-        for entry in self.entries:
-            if entry.time_ns > time_ns:
-                break
-            for effect in entry.effects if not entry.undone else ():
-                there.pop((entry.node, effect.slot), None)
-                if effect.after is not None:
-                    there[entry.node, effect.slot] = effect.after
-        for (node, slot), own in there.items():
+        if self._past[0] != len(self.entries):
+            self._past = (len(self.entries), *self._states())
+        _, times_ns, states = self._past
+        place = bisect_right(times_ns, time_ns)
+        for (node, slot), own in states[place - 1].items() if place else ():
             if own.lies.until_ns > time_ns and not is_counter(own.lies):
                 yield node, slot, own
+
+    def _states(self) -> tuple[list[int], list[dict[tuple[str, Slot], Own]]]:
+        times_ns, states = list[int](), list[dict[tuple[str, Slot], Own]]()
+        there = dict[tuple[str, Slot], Own]()
+        for entry in self.entries:
+            if entry.effects and not entry.undone:
+                there = dict(there)
+                for effect in entry.effects:
+                    there.pop((entry.node, effect.slot), None)
+                    if effect.after is not None:
+                        there[entry.node, effect.slot] = effect.after
+            times_ns.append(entry.time_ns)
+            states.append(there)
+        return times_ns, states
 
     def kept_at(self, lease: Lease, at_ns: int, least_ns: int = 0) -> int:
         """How many nodes kept a lease's key at a time, for so long yet at least."""

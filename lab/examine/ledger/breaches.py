@@ -201,8 +201,8 @@ def is_rival(other: Lease, lease: Lease, ledger: Ledger) -> bool:
 def is_apart(lease: Lease, key: str, ledger: Ledger, now_ns: int) -> bool:
     """Whether others leave no room in the same lock, with majorities under other names and none here."""
     apart: list[Lease] = []
-    for other in ledger.leases.values():
-        if is_rival(other, lease, ledger) and other.is_live(now_ns):
+    for other in ledger.live_leases(now_ns):
+        if is_rival(other, lease, ledger):
             keys = {
                 slot.key
                 for owned in ledger.owned.values()

@@ -17,7 +17,7 @@ from lab.examine.kinds import CLOCKS, DIES, FALSE_VALIDITY, HELD, PAUSED
 from lab.examine.ledger.book import MS_NS, NEVER, OTHERS, RENEWS, ROUNDED_NS, Call, Claim, Lease, Own
 from lab.examine.ledger.breaches import LEAVES, ORDER, OWN_KEYS, PAST_CLAIM, RESIDUE
 from lab.examine.ledger.keeping import Kept, keep
-from lab.examine.ledger.rules import FENCE, STOPS, Found, certain, is_out, refusing, times_of_faults
+from lab.examine.ledger.rules import FENCE, STOPS, Found, certain, is_out, refusing
 from lab.examine.violations.judge import RELEASE, RENEWAL, Violation, labels, violations
 from lab.examine.violations.sessions import in_sessions
 from lab.faults.clock import ClockFault
@@ -106,7 +106,7 @@ def _claim(kept: Kept, found: Found, claim: Claim) -> Iterator[Violation]:
             return
         headline = f"{client}'s {what} returned success when no majority of the nodes had its key"
         evidence = f"the {what} took {(claim.at_ns - call.called_ns) / 1e9:.2f} s, and then {there}"
-    elif over_ns > _slack_ns(kept):
+    elif claim.stated and over_ns > _slack_ns(kept):
         headline = f"{client}'s {what} claims {over_ns / 1e9:.2f} s more than its key will be there"
         claims_s, keeps_s = ((each - claim.at_ns) / 1e9 for each in (claim.until_ns, claim.there_ns))
         evidence = f"it claims {claims_s:.2f} s, and a majority keeps its key for {keeps_s:.2f} s"
@@ -183,7 +183,7 @@ def _keeps_out(kept: Kept, node: str, own: Own, lease: Lease) -> bool:
 def _hit(kept: Kept, release: Call) -> set[str]:
     """The nodes that faults hit, but for those that had been restarted before a release and answered it."""
     answered = {entry.node for entry in release.entries}
-    hit, (_, ends) = set[str](), times_of_faults(kept.outcome)
+    hit, (_, ends) = set[str](), kept.outcome.times_of_faults
     for number, fault in enumerate(kept.outcome.struck, 1):
         was_restarted = is_a(fault, DownFault) and ends.get(f"f{number}", NEVER) < release.called_ns
         hit |= set(nodes_of(fault)) - (answered if was_restarted else set())

@@ -200,7 +200,8 @@ class LedgerRun(TrialRun):
             refused = 0 if isinstance(reply, int) else None
             reply = failed if self._by_error or isinstance(reply, list) else refused
         state = state_of(model)
-        log.entries[at:] = [replace(each, after=state) for each in log.entries[at:]]
+        for each in log.entries[at:]:
+            each.after = state
         return reply
 
     def _note_entry(self, entry: Entry, now: State) -> None:

@@ -124,8 +124,12 @@ def _of_residues(kept: Kept) -> Iterator[Found]:
     outcome, ledger = kept.outcome, kept.ledger
     effects = (effect for entry in ledger.entries for effect in entry.effects)
     owners = {id(effect.after.lease) for effect in effects if effect.after is not None}
+    calls_of = dict[int, list[Call]]()
+    for call in ledger.calls:
+        if call.f in ("acquire", "release"):
+            calls_of.setdefault(id(call.lease), []).append(call)
     for lease in (each for each in ledger.leases.values() if id(each) in owners):
-        calls = [each for each in ledger.calls if each.lease is lease and each.f in ("acquire", "release")]
+        calls = calls_of[id(lease)]
         made_ns = [
             entry.time_ns
             for call in calls
@@ -213,7 +217,7 @@ def _broke_off(outcome: Outcome, ledger: Ledger, lease: Lease, node: str) -> boo
     makes no difference to others.
     """
     ends_ns = [each.ended_ns for each in ledger.calls if each.lease is lease and each.f == "release"]
-    begins, _ = times_of_faults(outcome)
+    begins, _ = outcome.times_of_faults
     return bool(ends_ns) and any(
         is_a(fault, Reset)
         and client_of(fault) in ("", lease.client)
@@ -297,6 +301,10 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
     if any(call.ended_ns == NEVER for call in ledger.calls):
         end_ns = end_ns_of(outcome)
     refused = _refused_by_keys(ledger)
+    asked = [
+        (each.asked_ns, min(each.over_ns, max(each.until_ns, 0) or NEVER), each)
+        for each in ledger.leases.values()
+    ]
     limit_ns = None if outcome.struck else longest_wait_ns(outcome.trial.lock, outcome.trial.options)
     for call in ledger.calls:
         bound_ns = max(call.ttl_ns, outcome.trial.ttl_ns) // 2
@@ -323,7 +331,10 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
             if strange:
                 kind = Breach(PROGRESS, "acquire", MIXES)
                 yield Found(kind, call.ended_ns, call=call, own=strange[0])
-            elif _is_free_for(kept, call) and _keys_refuse_for_ns(ledger, call, refused) <= bound_ns // 2:
+            elif (
+                _is_free_for(kept, call, asked)
+                and _keys_refuse_for_ns(ledger, call, refused) <= bound_ns // 2
+            ):
                 yield Found(Breach(PROGRESS, "acquire", FAILS), call.ended_ns, call=call)
 
 
@@ -368,7 +379,7 @@ def _of_renewals(kept: Kept) -> Iterator[Found]:
 
 def _quiet_ns(outcome: Outcome, client: str, since_ns: int, until_ns: int) -> int | None:
     """From when on no fault was in a client's way; None: one was all the time, or it stood still, or died."""
-    quiet_ns, (begins, ends) = since_ns, times_of_faults(outcome)
+    quiet_ns, (begins, ends) = since_ns, outcome.times_of_faults
     for number, fault in enumerate(outcome.struck, 1):
         began_ns = begins.get(f"f{number}", until_ns)
         if client_of(fault) not in ("", client) or began_ns >= until_ns:
@@ -415,17 +426,17 @@ def _keys_refuse_for_ns(ledger: Ledger, call: Call, refused: list[Call]) -> int:
     return max(each.ended_ns for each in around) - min(each.called_ns for each in around)
 
 
-def _is_free_for(kept: Kept, call: Call) -> bool:
+def _is_free_for(kept: Kept, call: Call, asked: list[tuple[int, int, Lease]]) -> bool:
     """Whether an acquire could have had the lock: who had it or asked left room, and a majority was free."""
     if str(call.event.get("error", "")).endswith(CANCELLED):
         return False
     ledger = kept.ledger
-    others: list[Lease] = []
-    for lease in ledger.leases.values():
-        ends_ns = min(lease.over_ns, max(lease.until_ns, 0) or NEVER)
-        other = lease is not call.lease and lease.resource == call.lease.resource
-        if other and lease.asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS:
-            others.append(lease)
+    others = [
+        lease
+        for asked_ns, ends_ns, lease in asked
+        if asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS
+        if lease is not call.lease and lease.resource == call.lease.resource
+    ]
     if ledger.is_full(others, call.lease):
         return False
     away = away_from(kept.outcome, call.client, call.called_ns - SOON_NS, call.ended_ns)
@@ -484,7 +495,7 @@ def away_from(
     ``closed_only``: those to which it could not even send, since they were down, or closed connections.
     ``losing_only``: those from which something may be lost for good. What is late arrives when that ends.
     """
-    begins, ends = times_of_faults(outcome)
+    begins, ends = outcome.times_of_faults
     return {
         node
         for number, fault in enumerate(outcome.struck, 1)
@@ -503,22 +514,12 @@ def _closes(fault: Timed) -> bool:
 
 def is_out(outcome: Outcome, client: str, since_ns: int = 0, until_ns: int = NEVER) -> bool:
     """Whether a client was paused at some time in between, or had died."""
-    begins, ends = times_of_faults(outcome)
+    begins, ends = outcome.times_of_faults
     return any(
         begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
         for number, fault in enumerate(outcome.struck, 1)
         if client_of(fault) == client and is_a(fault, Pause, ClientCrash)
     )
-
-
-def times_of_faults(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
-    """When each fault began, and when it ended, by its number in the history."""
-    begins, ends = dict[str, int](), dict[str, int]()
-    for event in outcome.events:
-        if event["process"] == "nemesis":
-            times = ends if event.get("heals") else begins
-            times.setdefault(event.get("heals") or event["fault_id"], event["time_ns"])
-    return begins, ends
 
 
 def _of_order(kept: Kept) -> Iterator[Found]:
