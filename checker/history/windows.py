@@ -9,13 +9,14 @@ a lease lasts from `TTL⁻ = TTL·(1−ρ)/(1+ρ)` to `TTL⁺ = TTL·(1+ρ)/(1�
   TTL that it asked for if it was told none), the return of a failed extension, an answer of `held` that it is
   not, its own crash. What it answers later counts for more: one that says that it is held carries belief on
   to that answer, and for as long as the answer claims, whatever deadline or failed extension lay before.
-* Guaranteed `G`: `(ra + ε, min(cr, ca + TTL⁻ − δ) − ε)`. No node that keeps keys for their TTL
-  can have let go inside. An extension that succeeded moves the deadline to `ca_e + TTL_e⁻ − δ`
-  if it was called before the previous deadline; otherwise it opens a new segment at `ra_e`. One that failed
-  and ended its client's belief ends G at its call, if it returned in the lease: a lock may give back what it
-  could not extend, and says so, where it may not let its client believe in it. A session (a
-  lock without TTL) ends by itself when its client dies, so there G ends at the latest when the nemesis set
-  out to kill the client.
+* Guaranteed `G`: `(ra + ε, min(cr, ca + TTL⁻ − δ, ra + claim⁻) − ε)`. No node that keeps keys for their
+  TTL can have let go inside. Where a lock says what it claims, it promises no more, whatever was asked for:
+  it may refuse to prolong a lease, and say until when that one lasts. An extension that succeeded moves the
+  deadline to `min(ca_e + TTL_e⁻ − δ, ra_e + claim_e⁻)` if it was called before the previous deadline;
+  otherwise it opens a new segment at `ra_e`. One that failed and ended its client's belief ends G at its
+  call, if it returned in the lease: a lock may give back what it could not extend, and says so, where it may
+  not let its client believe in it. A session (a lock without TTL) ends by itself when its client dies, so
+  there G ends at the latest when the nemesis set out to kill the client.
 * Possible `P`: `(ca − ε, min(rr, ra + TTL⁺) + ε)`; an extension of unknown outcome lengthens it.
 
 B and G come in segments, P in one piece.
@@ -62,8 +63,10 @@ def guaranteed(grants: Grants, params: Params, deaths_ns: I64, open_ends_ns: I64
     extensions = grants.extensions
     ttl = grants.ttl_ns
     deadline = plus(grants.called_ns, shorter(ttl, params.rho) - np.where(ttl < NEVER, params.delta_ns, 0))
+    deadline = np.minimum(deadline, promised(grants.acquired_ns, grants.claimed_ns, params.rho))
     cautious, counts = _cautious(grants)
     moved = shorter(cautious, params.rho) - np.where(cautious < NEVER, params.delta_ns, 0)
+    claimed = promised(extensions.return_ns, extensions.claimed_ns, params.rho)
     segments = _segments(
         grants.held,
         grants.acquired_ns,
@@ -71,7 +74,7 @@ def guaranteed(grants: Grants, params: Params, deaths_ns: I64, open_ends_ns: I64
         extensions.grant[counts],
         in_time_ns=extensions.call_ns[counts],
         reopen_ns=extensions.return_ns[counts],
-        deadline_ns=plus(extensions.call_ns[counts], moved[counts]),
+        deadline_ns=np.minimum(plus(extensions.call_ns, moved), claimed)[counts],
         succeeded=extensions.status[counts] == Status.OK,
     )
     epsilon = params.epsilon_ns
@@ -79,6 +82,12 @@ def guaranteed(grants: Grants, params: Params, deaths_ns: I64, open_ends_ns: I64
     of_session = np.minimum(given_up, deaths_ns[segments.grant])
     end = np.minimum(segments.end_ns, np.where(segments.end_ns >= NEVER, of_session, given_up))
     return _proper(segments.grant, segments.start_ns + epsilon, end - epsilon)
+
+
+def promised(returned_ns: I64, claimed_ns: I64, rho: float) -> I64:
+    """Until when calls that returned then promise a lease by their claims; `NEVER` without a claim."""
+    ends_ns = plus(returned_ns, shorter(np.maximum(claimed_ns, 0), rho))
+    return np.where(claimed_ns == MISSING, NEVER, ends_ns)
 
 
 @dataclass(frozen=True, slots=True)

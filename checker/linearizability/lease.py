@@ -7,13 +7,15 @@ from numpy.typing import NDArray
 
 from checker.history.arrays import shorter
 from checker.history.operations import MISSING, NEVER, NONE, F, Operations, Status
+from checker.history.windows import promised
 
 
 def may_end_by_itself(ops: Operations, keys: int, rho: float, delta_ns: int) -> NDArray[np.bool_]:
     """Shape (keys,): True where some lease of the key was not surely released before its time was over.
 
     Surely means: a release that did not fail, of the same process and key, is its next operation on the
-    lock and was called by `ca + TTL * (1 - rho) - delta`, with `ca` the call of the acquire. Extensions,
+    lock and was called by `ca + TTL * (1 - rho) - delta`, with `ca` the call of the acquire, and within what
+    that was told of its lease (`checker.history.windows`). Extensions,
     failed releases, grants of unknown outcome and grants without a TTL are never sure. The code of an
     absent key is the largest one.
     """
@@ -30,6 +32,7 @@ def may_end_by_itself(ops: Operations, keys: int, rho: float, delta_ns: int) -> 
     timed = ttl_ns != MISSING
     lifetime_ns = shorter(np.where(timed, ttl_ns, 0), rho) - delta_ns
     deadline_ns = np.where(timed, ops.call_ns[rows] + lifetime_ns, -NEVER)
+    deadline_ns = np.minimum(deadline_ns, promised(ops.return_ns[rows], ops.claimed_ns[rows], rho))
     released = np.zeros(len(rows), np.bool_)
     following = rows[1:]
     released[:-1] = (

@@ -37,7 +37,7 @@ from checker.history.arrays import both, group_starts, plus, shorter
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.masks import positions
 from checker.history.operations import I32, I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
-from checker.history.windows import possible
+from checker.history.windows import possible, promised
 from checker.properties.mutual_exclusion import unless_open
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
@@ -157,6 +157,7 @@ def _bare_holds(evidence: Evidence, weight: I64) -> Holds:
     released, order = _grouped(ops, back, ops.call_ns[back])
     ended = _matched(group, released, ops.call_ns[back[order]])
     deadline = plus(ops.call_ns[taken], _lease(ops, taken, params.rho, params.delta_ns))
+    deadline = np.minimum(deadline, promised(ops.return_ns[taken], ops.claimed_ns[taken], params.rho))
     end = np.minimum(np.minimum(ended, deadline), evidence.open_ends(taken)[0])
     sessions = ops.ttl_ns[taken] == MISSING
     for code, death_ns in evidence.killed:  # a session ends with its client, a lease does not

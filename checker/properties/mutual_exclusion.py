@@ -1,9 +1,9 @@
 """Mutual exclusion: may two grants of one key have been held at the same time?
 
-`overlap` is definite: two guaranteed windows meet, so in no execution in which nodes keep keys for their TTL
-could both have been granted. It is sound and incomplete: timed leases of mixed TTLs are strongly NP-hard to
-decide (sequencing within intervals). Where every release is called before its lease ends, the windows are the
-cores of an owner-aware mutex, and the test is exact.
+`overlap` is definite: two guaranteed windows meet, so in no execution in which nodes keep keys for their TTL,
+or for as long as the lock itself claims, could both have been granted. It is sound and incomplete: timed
+leases of mixed TTLs are strongly NP-hard to decide (sequencing within intervals). Where every release is
+called before its lease ends, the windows are the cores of an owner-aware mutex, and the test is exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from checker.history.arrays import largest_before, running_max, sort_grouped, wh
 from checker.history.evidence import LISTED_MAX, Evidence, latest, limited
 from checker.history.masks import count, positions, some
 from checker.history.operations import I64, NEVER, Index, Status
-from checker.history.windows import Segments, possible
+from checker.history.windows import Segments, possible, promised
 from checker.properties.cause import cause_of
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
@@ -151,12 +151,23 @@ def _until(evidence: Evidence, g: int) -> str:
     if end >= NEVER - evidence.params.epsilon_ns:
         return "held until it released it, which it never did"
     called = end == evidence.grants.release_call_ns[g] - evidence.params.epsilon_ns
-    why = "it called release then" if called else "its TTL ends then at the earliest"
+    why = "its claim" if _is_claimed_until(evidence, g, end + evidence.params.epsilon_ns) else "its TTL"
+    why = "it called release then" if called else f"{why} ends then at the earliest"
     if end == evidence.gap_ns[g] - evidence.params.epsilon_ns:
         why = "what it did then is not recorded"
     elif end == evidence.open_ns[g] - evidence.params.epsilon_ns:
         why = "a release or an extension then may have been of it"
     return f"guaranteed until {evidence.at(end)} ({why})"
+
+
+def _is_claimed_until(evidence: Evidence, g: int, end_ns: int) -> bool:
+    grants, rho = evidence.grants, evidence.params.rho
+    mine = grants.extensions.grant == g
+    ends = (
+        promised(grants.acquired_ns[[g]], grants.claimed_ns[[g]], rho),
+        promised(grants.extensions.return_ns[mine], grants.extensions.claimed_ns[mine], rho),
+    )
+    return any(some(each == end_ns) for each in ends)
 
 
 def _within(evidence: Evidence, h: int) -> str:

@@ -299,34 +299,10 @@ def history_of(outcome: Outcome) -> History:
     events.append(Event(time_ns=ZERO_NS, process=LAB, type="info", f=PHASE, value=STEPS))
     about = params_of(outcome.trial)
     if is_driver(outcome.trial.lock):
-        about["delta_ns"] = claimed_margin_ns(outcome.events)
+        # What a library claims has its margin; one that claims nothing leaves that to its client.
+        claims = "validity" in outcome.abilities
+        about["delta_ns"] = 0 if claims else max(map(usual_margin_ns, outcome.trial.leases_ns))
     return History.from_events(events, msgspec.convert(about, Params))
-
-
-def claimed_margin_ns(events: Events) -> int:
-    """How much of its leases a lock does not claim: the least of its acquires and extensions, by their TTL.
-
-    A library tells its margin by nothing else: a client that goes by what it is told stops so much earlier.
-    One that claims nothing leaves it to its client when to stop: the margin of the references is assumed.
-    A call that asks several times counts its lease from its last try, which is not known here: so what is
-    left of the lease since the call began is at most the margin, and the most that a call left is nearest.
-    """
-    called_ns: dict[tuple[str, str], int] = {}  # by process: two tasks of a client may call at once
-    left_ns: dict[tuple[str, int], int] = {}
-    for event in events:
-        f = event["f"]
-        if f not in ("acquire", "extend"):
-            continue
-        if event["type"] == "invoke":
-            called_ns[event["process"], f] = event["time_ns"]
-        elif event["type"] == "ok":
-            ttl_ns, claimed_ns = event["ttl_ns"], event.get("claimed_ns")
-            if claimed_ns is None:
-                margin_ns = usual_margin_ns(ttl_ns)
-            else:
-                margin_ns = called_ns[event["process"], f] + ttl_ns - (event["time_ns"] + claimed_ns)
-            left_ns[f, ttl_ns] = max(left_ns.get((f, ttl_ns), 0), margin_ns)
-    return min(left_ns.values(), default=0)
 
 
 def found(outcome: Outcome, finding: str) -> bool:

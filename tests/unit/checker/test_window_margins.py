@@ -7,6 +7,7 @@ import pytest
 from checker.history.evidence import Evidence
 from checker.history.operations import NEVER
 from checker.history.windows import possible
+from checker.properties import mutual_exclusion
 from tests.unit.checker.builder import MS, HistoryBuilder
 from tests.unit.checker.test_windows import believed, guaranteed, possibly
 
@@ -43,6 +44,33 @@ def test_belief_follows_what_an_extension_was_told() -> None:
     assert believed(reported) == [(0, 10, 410)]
     asked = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).extend("alice", "g", 100, 110, ttl=700)
     assert believed(asked) == [(0, 10, 810)]
+
+
+def test_a_lock_promises_no_more_than_it_claims() -> None:
+    builder = HistoryBuilder(**EXACT).acquire("alice", "g", 0, 10, claimed=500)
+    assert guaranteed(builder) == [(0, 10, 510)]
+    # One that did not prolong the lease, and says until when that lasts.
+    assert guaranteed(builder.extend("alice", "g", 100, 110, claimed=400)) == [(0, 10, 510)]
+    builder.acquire("bob", "h", 600, 610)
+    assert mutual_exclusion.overlaps(Evidence(builder.history())) == []
+    unclaimed = HistoryBuilder(**EXACT).acquire("alice", "g", 0, 10).acquire("bob", "h", 600, 610)
+    (found,) = mutual_exclusion.overlaps(Evidence(unclaimed.history()))
+    assert "alice: guaranteed until 1.00 s (its TTL ends then at the earliest)" in found.evidence[0]
+
+
+def test_what_ended_the_promise_of_a_lease_is_said() -> None:
+    builder = HistoryBuilder(**EXACT).acquire("alice", "g", 0, 10, claimed=500)
+    builder.acquire("bob", "h", 400, 410)
+    (found,) = mutual_exclusion.overlaps(Evidence(builder.history()))
+    assert found.evidence[0].startswith(
+        "alice: guaranteed until 0.51 s (its claim ends then at the earliest)"
+    )
+
+
+def test_a_claim_beyond_the_lease_promises_nothing_more() -> None:
+    builder = HistoryBuilder(**EXACT).acquire("alice", "g", 0, 10, claimed=5000)
+    assert guaranteed(builder) == [(0, 10, 1000)]
+    assert guaranteed(builder.extend("alice", "g", 100, 110, claimed=0)) == [(0, 10, 110)]
 
 
 def test_an_extension_lengthens_its_own_grant_only() -> None:
