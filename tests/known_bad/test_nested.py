@@ -27,6 +27,7 @@ CORRECT = {
     **{LOCKS + name: {"retries": 0} for name in ("DepthIsSent", "CountsByItself")},
     **{LOCKS + name: {"retries": 0} for name in ("AnEntryEach", "CountsAndLooks")},
     "tests.locks_to_test.unusual:Reentrant": {},
+    "tests.locks_to_test.unusual:AFieldEach": {},
 }
 
 
@@ -70,6 +71,12 @@ def test_a_broken_lock_is_found(lock: str, finding: str, causes: tuple[str, ...]
     assert (defect.reference_lost, defect.reproduced) == (0, 20)
     if lock == "NeverLooksAtTheEnd":  # and not that Bob's claim is rounded
         assert "it is the lease of 0 ms, which was over" in defect.seen
+
+
+def test_a_lease_within_another_one_does_not_shorten_it() -> None:
+    found = examined("tests.locks_to_test.unusual:OfTheLastLength", 400, first=True)
+    assert [(defect.findings[0], defect.cause) for defect in found.defects] == [("overlap", "wrong-expiry")]
+    assert "now ends before the longer of them" in found.defects[0].seen
 
 
 def test_of_a_lock_that_does_not_say_whether_it_may_be_taken_again_nothing_is_decided() -> None:

@@ -1,4 +1,4 @@
-"""Locks on one node that do something differently, and are right all the same, but for ``Endless``."""
+"""Locks on one node that do something differently, and are right, but for those whose docstring says wrong."""
 
 from __future__ import annotations
 
@@ -121,6 +121,45 @@ class Reentrant(Plain):
             self._held[lease.key] = held, depth - 1
             return
         await super().release(lease)
+
+
+class AFieldEach(Plain):
+    """A client takes it again while it has it: a field for each of its leases, whose value is the client."""
+
+    name = "a-field-each"
+    reentrant: ClassVar[bool] = True
+    enter: ClassVar[str] = """
+        local one = redis.call('hvals',KEYS[1])[1]
+        if one and one ~= ARGV[3] then return 0 end
+        redis.call('hset',KEYS[1],ARGV[1],ARGV[3])
+        if redis.call('pttl',KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end
+        return 1
+    """
+    stay: ClassVar[str] = """
+        if redis.call('hexists',KEYS[1],ARGV[1]) == 0 then return 0 end
+        if redis.call('pttl',KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end
+        return 1
+    """
+
+    def __init__(self, node: Address, options: PlainOptions, around: Surroundings, owner: str) -> None:
+        super().__init__(node, options, around, owner)
+        self._me = self._new_token()
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
+        return await self._run(self.enter, key, token, ttl_ns // MS_NS, self._me)
+
+    async def _prolong(self, lease: Lease, ttl_ns: int) -> Any:
+        return await self._run(self.stay, lease.key, lease.token, ttl_ns // MS_NS)
+
+    async def _give_back(self, lease: Lease) -> Any:
+        return await self._run("return redis.call('hdel',KEYS[1],ARGV[1])", lease.key, lease.token)
+
+
+class OfTheLastLength(AFieldEach):
+    """A lease that is taken within another one sets the end of both, though it is the shorter one: wrong."""
+
+    name = "of-the-last-length"
+    enter = AFieldEach.enter.replace("if redis.call('pttl',KEYS[1]) < tonumber(ARGV[2]) then", "do")
 
 
 class Numbered(Plain):
@@ -295,7 +334,7 @@ class InTransaction(Plain):
 
 
 class Endless(Plain):
-    """Its release is a script that does not end."""
+    """Its release is a script that does not end: wrong."""
 
     name = "endless"
 

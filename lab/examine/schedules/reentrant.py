@@ -49,6 +49,8 @@ ASKS: Final = (
 )
 SHORT_TTLS_NS: Final = (1500 * MS_NS, 700 * MS_NS)
 """Leases with a part of a second, and of less than one."""
+SHORTER: Final = 5
+"""So many times shorter is one of two leases of which one is taken within the other."""
 LOST_IN, CALLS = 2, 4
 """In how many courses answers are lost before anything else is tried, and in how many calls of each."""
 
@@ -236,6 +238,11 @@ def courses(setting: Setting, profile: Profile) -> Iterator[Course]:
     twice = [take(0.6), give(0.1)]
     yield {ALICE: [take(), take(0.05), give(0.05), give(0.05), *twice, *twice]}
     yield {ALICE: [take(), take(0.1), *use(0.8), give(), give()]}
+    # What she takes in between is shorter, or longer, than what she has: each lasts as long as it says.
+    other_ns = ttl_ns // SHORTER
+    if not other_ns % setting.ttl_step_ns:
+        yield {ALICE: [take(), take(0.1, ttl_ns=other_ns), give(0.05), *use(0.7), give()]}
+        yield {ALICE: [take(ttl_ns=other_ns), take(0.1), *use(0.6), give(), give()]}
     yield {ALICE: [take(), action(Acquire, over), *use(0.1), give(), give()]}
     yield {ALICE: [take(), take(0.1), action(Release, over), give(), *twice]}
     yield {ALICE: [take(), take(), take(), give(), give(), *use(0.6), give()]}
