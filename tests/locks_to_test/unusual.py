@@ -1,4 +1,4 @@
-"""Locks on one node that do something differently, and are right, but for those whose docstring says wrong."""
+"""Locks on one node that do something differently, and are right, unless their docstring says: wrong."""
 
 from __future__ import annotations
 
