@@ -213,8 +213,8 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
 
     Raises ``OutOfTime``.
     """
-    reentrant = is_reentrant(setting)
-    programs = _programs(profile, reentrant=reentrant)
+    setting = dataclasses.replace(setting, reentrant=is_reentrant(setting))
+    programs = _programs(profile, setting)
     again = reentrance(setting)
     profile.nested = again.setting
     if again.doubt is not None:
@@ -227,7 +227,7 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
         )
     if setting.sentinels:
         profile.not_tried.append("a Sentinel that dies, stands still or is cut off from the other Sentinels")
-    finite = parts(setting, profile, programs, random, reentrant=reentrant)
+    finite = parts(setting, profile, programs, random)
     _try_situations(examination, setting, profile, programs)
     planned = list(finite)
     # Of a driver, a real process, the budget may end before any part is through; the long ones share it, too.
@@ -245,7 +245,7 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     part = Part(DRAWN, "operations, faults and moments at random, guided by new states and branches")
     twos = [Doubles(setting.trial(program), program) for program in programs[:2]]
     examination.parts += [part, *(each.part for each in twos)]
-    source = drawn(setting, random, kept, plain=reentrant)
+    source = drawn(setting, random, kept)
     reached = examination.progress.reached
     for of, job in examination.try_each(_in_turns(part, source, twos), LAG):
         if of is part and examination.progress.reached > reached:
@@ -335,19 +335,20 @@ def situations_of(asked: Asked) -> Iterator[dict[str, Iterator[Trial]]]:
     with trials():
         profile, options = _learned(asked, {**options_for(asked.lock), **dict(asked.options)}, _never)
         setting = _setting_for(asked, profile, options)
-        yield sorts(setting, profile, _programs(profile, reentrant=is_reentrant(setting)))
+        setting = dataclasses.replace(setting, reentrant=is_reentrant(setting))
+        yield sorts(setting, profile, _programs(profile, setting))
 
 
 def _never() -> None:
     """No time is up."""
 
 
-def _programs(profile: Profile, *, reentrant: bool) -> tuple[Program, ...]:
+def _programs(profile: Profile, setting: Setting) -> tuple[Program, ...]:
     """The programs that a lock can run."""
     return tuple(
         each
         for each in PROGRAMS
-        if (profile.extends or not each.extends) and not (reentrant and each.takes_it_again)
+        if (profile.extends or not each.extends) and not (setting.reentrant and each.takes_it_again)
     )
 
 

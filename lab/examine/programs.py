@@ -173,6 +173,8 @@ class Setting:
     """How many Sentinels watch that master."""
     capacity: Capacity = ONE_HOLDER
     """How many may hold the lock at once."""
+    reentrant: bool = False
+    """Whether its holder is granted the lock again."""
     can: frozenset[str] = frozenset(("cancel", "tasks", "close"))
     """What a client can do beside acquire, extend and release; a driver says it, and has no ``close``."""
 
@@ -222,6 +224,7 @@ class Setting:
             server=self.server,
             uses=self.uses,
             observed=self.observed,
+            reentrant=self.reentrant,
             replicated=self.replicated,
             sentinels=self.sentinels,
             seed=seed,

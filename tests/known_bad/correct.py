@@ -7,6 +7,7 @@ takes some two minutes of processor time for a lock.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -60,11 +61,12 @@ def row(lock: str) -> str:
         profile = learn(Setting(lock, options, 5, capacity=capacity))
         kind = profile.kind
         setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced, capacity=capacity)
-        again, profile.nested = is_reentrant(setting), reentrance(setting).setting
+        setting = dataclasses.replace(setting, reentrant=is_reentrant(setting))
+        profile.nested = reentrance(setting).setting
         programs = tuple(
             each
             for each in PROGRAMS
-            if (profile.extends or not each.extends) and not (again and each.takes_it_again)
+            if (profile.extends or not each.extends) and not (setting.reentrant and each.takes_it_again)
         )
         own = list(situations(setting, profile, programs))
         schedules = defects = undecided = 0
@@ -74,13 +76,11 @@ def row(lock: str) -> str:
                 varied = [variant(each, seed) if seed else each for each in own]
                 one.try_directed(Part("situations", ""), varied)
                 plain = [setting.trial(each) for each in programs]
-                one.try_all(
-                    Part("drawn", ""), islice(drawn(setting, Random(seed), plain, plain=again), DRAWN)
-                )
+                one.try_all(Part("drawn", ""), islice(drawn(setting, Random(seed), plain), DRAWN))
             else:
                 made = (
                     *([nested(profile.nested, profile, Random(0))] if profile.nested else []),
-                    anchored(setting, profile, Random(0), reentrant=again),
+                    anchored(setting, profile, Random(0)),
                     singles(setting, programs, Random(0)),
                 )
                 for trials_ in made:

@@ -70,14 +70,9 @@ Hurt = tuple[Trial, tuple[Timed, ...]]
 """A schedule and the faults that it is to have. Of a hundred such pairs one is tried, and made a trial."""
 
 
-def anchored(
-    setting: Setting, profile: Profile, random: Random, *, reentrant: bool = False
-) -> Iterator[Trial]:
-    """All of them, without faults first; only inside ``trials``.
-
-    ``reentrant``: whether a client may take the lock again while it holds it: then it does not.
-    """
-    yield from explored(setting, bases(setting, profile, reentrant=reentrant), random, elsewhere=True)
+def anchored(setting: Setting, profile: Profile, random: Random) -> Iterator[Trial]:
+    """All of them, without faults first; only inside ``trials``. Nobody takes a lock that it holds."""
+    yield from explored(setting, bases(setting, profile), random, elsewhere=True)
 
 
 def explored(
@@ -104,45 +99,45 @@ def explored(
     yield from (trial for trial in _with_one_fault(setting, kept, random) if fits(trial))
 
 
-def bases(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Trial]:
+def bases(setting: Setting, profile: Profile) -> Iterator[Trial]:
     """Every course of Alice's with everything that Bob may begin with, without faults; inside ``trials``.
 
     Where a call is cancelled once nodes have executed its command, the network holds what they reply.
     """
-    both = [courses(setting, profile, reentrant=reentrant)]
+    both = [courses(setting, profile)]
     if "cancel" in setting.can:
         both.append(cancelled(setting, taking(setting)))
-    yield from _with_bobs(setting, chain.from_iterable(both), reentrant=reentrant)
+    yield from _with_bobs(setting, chain.from_iterable(both))
     if "one-object" in setting.can:
         one = dataclasses.replace(
             setting, options={**setting.options, ONE_OBJECT: True}, can=setting.can - {"tasks"}
         )
-        yield from _with_bobs(one, courses(one, profile, reentrant=reentrant), reentrant=reentrant)
+        yield from _with_bobs(one, courses(one, profile))
 
 
-def _with_bobs(setting: Setting, of_alice: Iterable[Course], *, reentrant: bool) -> Iterator[Trial]:
+def _with_bobs(setting: Setting, of_alice: Iterable[Course]) -> Iterator[Trial]:
     """Each of these courses with everything that Bob may begin with: with one of it each, then with a second.
 
     No course waits for all that can happen to the ones before it.
     """
-    for round_ in zip_longest(*(_with_each_bob(setting, course, reentrant=reentrant) for course in of_alice)):
+    for round_ in zip_longest(*(_with_each_bob(setting, course) for course in of_alice)):
         yield from (trial for trial in round_ if trial is not None)
 
 
-def _with_each_bob(setting: Setting, course: Course, *, reentrant: bool) -> Iterator[Trial]:
-    if reentrant and not isinstance(course[ALICE][-1].step, Release):
+def _with_each_bob(setting: Setting, course: Course) -> Iterator[Trial]:
+    if setting.reentrant and not isinstance(course[ALICE][-1].step, Release):
         return
     extends = any(isinstance(timed.step, Extend) for timed in course[ALICE])
     waits = course[ALICE][0].at is not None  # for Bob, who so begins by himself
     if not waits:
-        yield told(setting, course, demand=not reentrant, reentrant=reentrant)
+        yield told(setting, course, demand=not setting.reentrant)
     for track in bobs(setting.ttl_ns, extends=extends, first=waits):
-        trial = told(setting, {**course, BOB: track}, demand=not reentrant, reentrant=reentrant)
+        trial = told(setting, {**course, BOB: track}, demand=not setting.reentrant)
         if fits(trial):  # else he waits for what she does not do
             yield trial
 
 
-def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Course]:
+def courses(setting: Setting, profile: Profile) -> Iterator[Course]:
     """What Alice does, the shortest first."""
     ttl_ns = setting.ttl_ns
 
@@ -185,7 +180,7 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
         yield {ALICE: [take(), action(Read), action(Extend, over), *work(0.01), give, take(), give]}
         if setting.extends_for_any_ttl:
             yield {ALICE: [take(), action(Extend, wait(0.1), ttl_ns=2 * ttl_ns), *work(1.2), give]}
-    if not reentrant:
+    if not setting.reentrant:
         yield {ALICE: [take(), give, action(Release, wait(0.15), again=True), take(), give]}
         # She lets her lease run out, and asks for it as often as Bob does.
         yield {ALICE: [take(), _insists(ttl_ns, over), *work(0.1), give]}
@@ -193,7 +188,7 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
     yield {ALICE: [take(), *other, *work(0.1), give]}
     late_other = [take(wait(0.8), key=OTHER_KEY), action(Release, wait(0.5), key=OTHER_KEY)]
     yield {ALICE: [take(), *late_other, *work(0.1), give]}
-    if "tasks" in setting.can and not (profile.watchdog or reentrant):
+    if "tasks" in setting.can and not (profile.watchdog or setting.reentrant):
         second = [take(on(ALICE, "granted")), action(Release, wait(0.05))]
         yield {ALICE: [take(), *work(0.2), give, take(), give], SECOND_TASK: second}
         yield from late_tasks(setting)
@@ -263,7 +258,7 @@ def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
 def taking(setting: Setting) -> str:
     """The command by which the lock takes a key; nothing if it was not seen."""
     try:
-        outcome = run_trial(told(setting, {ALICE: [action(Acquire)]}, reentrant=True), watch=True)
+        outcome = run_trial(told(setting, {ALICE: [action(Acquire)]}), watch=True)
     except LabError:  # reported by the examination, which runs it as well
         return ""
     sent = ""

@@ -28,17 +28,15 @@ def told(
     tracks: Mapping[str, Iterable[Timed]],
     *faults: Timed,
     demand: bool = False,
-    reentrant: bool = False,
 ) -> Trial:
     """The trial in which clients do this, and these faults strike.
 
-    ``demand``: whether somebody asks for the lock afterwards. ``reentrant``: whether a client may take the
-    lock again while it holds it.
+    ``demand``: whether somebody asks for the lock afterwards.
     """
     clients = dict.fromkeys((*(name for name in tracks if name in CLIENTS), ALICE, BOB), ())
     base = setting.with_clients(clients, demand=demand)
     own = {name: tuple(track) for name, track in tracks.items()}
-    return hurt(replace(base, tracks={**own, **base.tracks}, reentrant=reentrant), *faults)
+    return hurt(replace(base, tracks={**own, **base.tracks}), *faults)
 
 
 def hurt(base: Trial, *faults: Timed) -> Trial:

@@ -48,13 +48,13 @@ AWAY_NS: Final = 4 * DOWN_AFTER_MS * MS_NS
 NOW: Final = at_start()
 
 
-def failovers(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Trial]:
+def failovers(setting: Setting, profile: Profile) -> Iterator[Trial]:
     """All of them, by what Alice does; only inside ``trials``."""
-    for course in courses(setting, profile, reentrant=reentrant):
+    for course in courses(setting, profile):
         triggers = (trigger for track in course.values() for timed in track for trigger in timed.triggers)
         if any(trigger.track == BOB for trigger in triggers):
             continue
-        base = told(setting, course, demand=not reentrant)
+        base = told(setting, course, demand=not setting.reentrant)
         try:
             sent = [each.nth for each in boundaries(base, SENDINGS_MAX) if each.client == ALICE]
         except LabError:  # reported by the examination, which runs it as well

@@ -99,10 +99,10 @@ class Doubles:
         return trial
 
 
-def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -> Iterator[Trial]:
+def drawn(setting: Setting, random: Random, kept: list[Trial]) -> Iterator[Trial]:
     """Random schedules without end, most of them made of one that reached a new state.
 
-    With ``plain`` each client releases what it took before it asks again.
+    Of a lock that its holder may take again each client releases what it took before it asks again.
     """
     holders = setting.holders()
     space = Space(
@@ -120,7 +120,7 @@ def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -
     for trial in search.drawn(space, random, kept):
         clients = {**trial.clients, **dict.fromkeys(holders, ())}
         trial = replace(trial, clients=clients, tracks=holders, **setting.said_of_driver)
-        trial = released_once(trial) if plain else trial
+        trial = released_once(trial) if setting.reentrant else trial
         yield random.choice(list(in_roles(setting.capacity, [trial])))
 
 
@@ -134,15 +134,10 @@ def released_once(trial: Trial) -> Trial:
 
 
 def parts(
-    setting: Setting,
-    profile: Profile,
-    programs: tuple[Program, ...],
-    random: Random,
-    *,
-    reentrant: bool = False,
+    setting: Setting, profile: Profile, programs: tuple[Program, ...], random: Random
 ) -> Iterator[tuple[Part, Iterable[Trial]]]:
     """The finite parts with all their trials, in order; the shorter ones first."""
-    for part, trials in _parts(setting, profile, programs, random, reentrant=reentrant):
+    for part, trials in _parts(setting, profile, programs, random):
         if part.of is None:
             yield part, _counted(part, in_roles(setting.capacity, trials))
         else:
@@ -152,12 +147,12 @@ def parts(
 
 
 def _parts(
-    setting: Setting, profile: Profile, programs: tuple[Program, ...], random: Random, *, reentrant: bool
+    setting: Setting, profile: Profile, programs: tuple[Program, ...], random: Random
 ) -> Iterator[tuple[Part, Iterable[Trial]]]:
     """The same, with two writers of a read-write lock."""
     if setting.replicated:
         part = Part(FAILOVERS, "the master crashes, or is cut off, and a replica takes its place")
-        yield part, failovers(setting, profile, reentrant=reentrant)
+        yield part, failovers(setting, profile)
     yield from (
         (Part(name, about, of=len(trials)), trials)
         for name, about, trials in (
@@ -170,7 +165,7 @@ def _parts(
         part = Part(AGAIN, "its inner end first, alone and with one fault at each sort of sending")
         yield part, nested(profile.nested, profile, random)
     part = Part(ANCHORED, "what clients do, and the ends of faults, wait for what the other does")
-    yield part, anchored(setting, profile, random, reentrant=reentrant)
+    yield part, anchored(setting, profile, random)
     found = singles(setting, programs, random)
     again = {**setting.options, **TWO_TRIES} if "retry_count" in setting.options else None
     if again is not None:

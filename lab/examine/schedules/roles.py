@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final
 
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ def roles(trial: Trial) -> Iterator[Trial]:
     lock.
     """
     yield trial
-    if not trial.reentrant:
+    if not (trial.reentrant and any(map(_takes_again, trial.tracks.values()))):
         yield from filter(fits, (with_reader(trial, name) for name in (ALICE, BOB) if name in trial.clients))
 
 
@@ -50,6 +50,13 @@ def with_reader(trial: Trial, name: str) -> Trial:
     if trial.tracks:
         return replace(trial, clients=clients, tracks=tracks)
     return replace(trial, clients={**clients, READER: ()}, tracks={READER: _comes_and_goes(trial)})
+
+
+def _takes_again(track: Track) -> bool:
+    """Whether a client asks for the lock that it has."""
+    own = [timed.step for timed in track if isinstance(timed.step, Acquire | Release)]
+    takes = [isinstance(step, Acquire) for step in own if step.key is None]
+    return any(one and other for one, other in pairwise(takes))
 
 
 def _reading(track: Track) -> Track:

@@ -184,8 +184,7 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
         found["renewal"] = chain(outlived(setting), renewed_too_late(setting))
     if kind.quorum:
         found["overtaken"] = overtaken(setting)
-    is_reentrant = not any(program.takes_it_again for program in programs)
-    if "tasks" in setting.can and not (profile.watchdog or is_reentrant):
+    if "tasks" in setting.can and not (profile.watchdog or setting.reentrant):
         found["two tasks"] = two_tasks(setting)
     found["cut off"] = cut_off_while_it_waits(setting)
     found["about to wait"] = released_before_it_waits(setting)

@@ -7,7 +7,8 @@ not whether; in the history of sessions they are extensions, so that every rule 
 - A nested acquire counts for no longer than the lease that was there, unless the lock says for how long.
 - What is nested may prolong the key, and nobody has to say so: it is an extension of unknown outcome.
 - Where the outcome of a nested call is not known, nor is how often the client has the lock: its last release
-  may not have been the last one, and what is left goes with the lease.
+  may not have been the last one, and what is left goes with the lease. Nor is it after a last release of
+  unknown outcome, while what that was to give back may last.
 - An acquire that is called, or returns with a claim, when the lease of the session is over for certain is no
   nested one: it begins a lease.
 """
@@ -31,6 +32,7 @@ class Session:
     """What a client has from its first acquire on: under which grant, and until when at the longest.
 
     ``open``: the grants of it that were not given back. ``unsure``: a nested call had no known outcome.
+    ``left``: it may not have been given back, though it is over for its client.
     """
 
     grant_id: str
@@ -39,6 +41,7 @@ class Session:
     claimed_ns: int
     open: list[str] = field(default_factory=list)
     unsure: bool = False
+    left: bool = False
 
     def lasts(self, since_ns: int, ttl_ns: int) -> None:
         """The key may be there for this long from now on."""
@@ -65,6 +68,8 @@ class _Sessions:
         self._of: dict[str, Session] = {}
         """The session of each grant."""
         self._last: dict[tuple[str, str], Session] = {}
+        self._after_left: set[str] = set()
+        """The grants that were asked for while a session was there that may not have been given back."""
         self._nested: dict[tuple[str, str], str] = {}
         """The calls that neither begin nor end a session, with the process that stands for theirs."""
 
@@ -94,6 +99,8 @@ class _Sessions:
         if event["type"] == "invoke":
             before, end = self._last.get(place), self._ends.get(grant_id, {})
             if before is None or not before.open or now_ns > before.until_ns:
+                if before is not None and before.left and now_ns <= before.until_ns:
+                    self._after_left.add(grant_id)
                 return event
             claims = end.get("type") == "ok" and end.get("claimed_ns") is not None
             if claims and end["time_ns"] > before.until_ns:
@@ -105,7 +112,8 @@ class _Sessions:
             return self._as_extension(event, before, "acquire")
         if grant_id not in self._of:
             if event["type"] == "ok":
-                session = Session(grant_id, event["ttl_ns"], 0, now_ns, [grant_id])
+                unsure = grant_id in self._after_left
+                session = Session(grant_id, event["ttl_ns"], 0, now_ns, [grant_id], unsure)
                 session.lasts(now_ns, event["ttl_ns"])
                 session.claimed_ns = now_ns + (event.get("claimed_ns") or 0)
                 self._of[grant_id] = self._last[place] = session
@@ -137,12 +145,14 @@ class _Sessions:
             if name:
                 self._nested[grant_id, "release"] = f"{event['process']}/{name} {grant_id}, release"
         process = self._nested.get((grant_id, "release"))
+        session.left = session.left or (process is None and kind == "info")
         if process is None:
             return self._under(event, session)
         if "/nested " in process:
             session.unsure = session.unsure or kind in ("info", "fail")
             session.lasts(event["time_ns"], session.ttl_ns)
             return self._as_extension(event, session, "release")
+        session.left = True
         told = self._under(event, session) | {"process": process}
         return told if kind != "ok" else told | {"type": "info", "error": NOT_COUNTED}
 

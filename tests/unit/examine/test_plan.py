@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import islice
 from random import Random
 
@@ -284,11 +285,11 @@ def test_a_name_may_say_whether_a_holder_may_take_the_lock_again(
 
 
 def test_schedules_for_a_reentrant_lock_release_once() -> None:
-    plain = list(islice(drawn(REDLOCK, Random(2), [], plain=True), 60))
+    plain = list(islice(drawn(dataclasses.replace(REDLOCK, reentrant=True), Random(2), []), 60))
     assert all(
         each.ends == "release" for trial in plain for rounds in trial.clients.values() for each in rounds
     )
-    others = list(islice(drawn(REDLOCK, Random(2), [], plain=False), 60))
+    others = list(islice(drawn(REDLOCK, Random(2), []), 60))
     assert any(
         each.ends != "release" for trial in others for rounds in trial.clients.values() for each in rounds
     )
