@@ -134,15 +134,16 @@ class Kind:
         return text
 
     def limits(self, finding: str) -> frozenset[str]:
-        """The broken assumptions under which the reference has this finding as well.
+        """The broken assumptions under which the reference has this finding as well, or may have it.
 
         A lock on one node that claims nothing is not held to a look at the clock after the reply either: the
-        pattern of Redis's documentation has none. (Redlock's algorithm has.)
+        pattern of Redis's documentation has none. (Redlock's algorithm has.) One that reads off its node for
+        how long the key lasts is told what the clock there says.
         """
         if finding in UNFENCED and not (self.fenced or self.announces):
             return CLOCKS | LATE
-        if finding == FALSE_VALIDITY and not (self.states_validity or self.quorum):
-            return LATE
+        if finding == FALSE_VALIDITY and not self.quorum:
+            return CLOCKS if self.states_validity else CLOCKS | LATE
         return LIMITS.get(finding, frozenset())
 
 

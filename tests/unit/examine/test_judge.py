@@ -247,5 +247,5 @@ def test_a_fence_takes_limits_away() -> None:
     assert Kind(True, fenced=True).limits("stale-write") == CLOCKS
     assert not Kind(True).limits("false-validity")
     assert not Kind(True, states_validity=False).limits("false-validity")
-    assert not Kind(False).limits("false-validity")
-    assert Kind(False, states_validity=False).limits("false-validity") == LATE
+    assert Kind(False).limits("false-validity") == CLOCKS
+    assert Kind(False, states_validity=False).limits("false-validity") == CLOCKS | LATE
