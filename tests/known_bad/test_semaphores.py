@@ -30,6 +30,7 @@ def test_a_correct_semaphore_is_not_accused(lock: str, schedules: int) -> None:
         ("LetsInFour", "over-capacity", "lets-in-another"),
         ("FourSlots", "over-capacity", "lets-in-another"),
         ("PopsOldest", "over-capacity", "deletes-others-key"),
+        ("GoesByItsOwn", "over-capacity", "deletes-others-key"),
         ("GivesBackTwice", "over-capacity", "gives-back-twice"),
         ("LosesPermits", "unavailable", "leaves-keys"),
         ("KeepsTheDead", "unavailable", "no-expiry"),

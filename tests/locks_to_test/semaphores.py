@@ -35,6 +35,19 @@ class LastPermitsEnd(Three):
     TAKE = OnePermit.TAKE.replace(">= 1", ">= 3")
 
 
+class GoesByItsOwn(Three):
+    """Holders are scored by when they began, and dropped after the TTL of whoever asks, not after theirs."""
+
+    name = "goes-by-its-own"
+    DROP = DROP_OVER.replace("now", "now - ARGV[2]")
+    TAKE = Three.TAKE.replace(DROP_OVER, DROP).replace("now + ARGV[2]", "now")
+    PROLONG = f"""{NOW}
+        if not redis.call('zscore', KEYS[1], ARGV[1]) then return 0 end
+        redis.call('zadd', KEYS[1], 'XX', 'GT', now, ARGV[1])
+        if redis.call('pttl', KEYS[1]) < tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], ARGV[2]) end
+        return 1"""
+
+
 class PopsOldest(Three):
     """A release takes away the permit that ends first, whoever's that is."""
 

@@ -553,7 +553,10 @@ SHORTER: Final = 5
 
 
 def other_ttls(setting: Setting, *, extends: bool) -> Iterator[Trial]:
-    """Alice's second lease is shorter, or longer; her extension is. Bob asks when the shorter one is over."""
+    """Alice's second lease is shorter, or longer; her extension is. Bob asks when the shorter one is over.
+
+    Or it is he who asks for a shorter one, in the middle of hers: what he asks for says nothing of hers.
+    """
     short_ns = setting.ttl_ns // SHORTER
     at_first = Round(short_ns // 10, short_ns // 10)
     held_ns = setting.ttl_ns * 6 // 10
@@ -569,6 +572,8 @@ def other_ttls(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         ]
     for hers in rounds:
         yield setting.with_clients({ALICE: hers, BOB: bob}, demand=False)
+    shortly = Round(setting.ttl_ns * 4 // 10, short_ns // 10, ttl_ns=short_ns)
+    yield setting.with_clients({ALICE: (Round(0, held_ns),), BOB: (shortly, at_first)}, demand=False)
 
 
 # Situations with long pauses, in which a node forgets what it was to keep for longer than a lease.

@@ -126,7 +126,7 @@ def test_a_release_that_never_works_is_a_violation(lock: str, says: str) -> None
     ],
 )
 def test_what_never_works_is_a_defect(lock: str, cause: str, finding: str, words: str) -> None:
-    found = examined(f"{__name__}:{lock}", 600)
+    found = examined(f"{__name__}:{lock}", 200)
     assert any(each.cause == cause and finding in each.findings for each in found.defects)
     assert found.exit_code == ExitCode.UNEXPECTED
     assert headline(found).endswith(f", compared with single{words}")
