@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from typing import Any, Final
 
 from lab.substrates.sim.capture import Replacement, refuse
@@ -101,7 +103,7 @@ def simulating() -> Iterator[None]:
             by_name.at(each.place, each.name)
         by_name.in_modules()
         vars(asyncio.tasks)["set"] = InsertionOrdered
-        undos += numbered_hashes()
+        undos += [*numbered_hashes(), remembered_versions()]
         undos += mend_subclasses()
         gc.disable()  # a finaliser that closes a connection must not run at a moment that chance chooses
         # What a program was in the middle of when its process ended does not go on.
@@ -124,6 +126,17 @@ def simulating() -> Iterator[None]:
         _state["depth"] = 0
         if collects:
             gc.enable()
+
+
+def remembered_versions() -> Callable[[], None]:
+    """Read each package's version once: redis-py does for every connection. Returns what undoes it."""
+    version = metadata.version
+    metadata.version = functools.cache(version)
+
+    def undo() -> None:
+        metadata.version = version
+
+    return undo
 
 
 def _end_with_the_process(generator: Any) -> None:
