@@ -151,7 +151,7 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
             "quietly_broken:ConfirmedLater", "late-deadline", "false-validity", marks=pytest.mark.full
         ),
         pytest.param(
-            "quietly_broken:LooksThenProlongs", "extends-others-key", "leak", marks=pytest.mark.full
+            "quietly_broken:LooksThenProlongs", "extends-others-key", "others-key", marks=pytest.mark.full
         ),
         pytest.param(
             "quietly_broken:InnerReleaseInSeconds", "wrong-expiry", "overlap", marks=pytest.mark.full
