@@ -163,7 +163,9 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
             "on_several:ClaimsTheLater", "late-extension-deadline", "false-validity", marks=pytest.mark.full
         ),
         pytest.param("on_several:OneAcquireAtATime", "hangs", "hang", marks=pytest.mark.full),
-        pytest.param("on_several:ReleaseStops", "leaves-keys", "unavailable", marks=pytest.mark.full),
+        pytest.param(
+            "on_several:ReleaseStops", "leaves-keys", "release-without-effect", marks=pytest.mark.full
+        ),
         pytest.param("on_several:LeavesOutAtOpen", "too-few-votes", "overlap", marks=pytest.mark.full),
         pytest.param(
             "on_several:AddsTheDifference", "wrong-expiry", "false-validity", marks=pytest.mark.full
