@@ -79,6 +79,7 @@ class CommandLog:
     """What it came in."""
     request: Sent | None = None
     """The request that is being executed."""
+    _seen: tuple[object, State] = (None, {})
 
     def begin(self, node: str, model: RedisModel) -> None:
         """Note what this server executes from now on."""
@@ -87,9 +88,7 @@ class CommandLog:
             if peer == FROM_MASTER or self.asker not in self.clients:
                 return
             self.end(node, model)
-            last = self.entries[-1] if self.entries else None
-            is_same = last is not None and (last.node, last.time_ns) == (node, self.now_ns())
-            state = last.after if last is not None and is_same else state_of(model)
+            state = self._state(node, model)
             said = tuple(word.decode(errors="replace") for word in words)
             in_script = peer == "lua"
             if not in_script:
@@ -112,7 +111,22 @@ class CommandLog:
     def end(self, node: str, model: RedisModel) -> None:
         """The command that was noted last is over, if it was one of this node's."""
         if self.entries and self.entries[-1].node == node and self.entries[-1].time_ns == self.now_ns():
-            self.entries[-1].after = state_of(model)
+            self.entries[-1].after = self._state(node, model)
+
+    def _state(self, node: str, model: RedisModel) -> State:
+        """What a node has now; looked at only if it may be something else than the last time."""
+        keys = model.keys
+        about = node, id(keys), keys.dirty, len(keys.data), model.wall_ns() // 1_000_000
+        if self._seen[0] != about:
+            self._seen = about, state_of(model)
+        return self._seen[1]
+
+    def set_state(self, since: int, model: RedisModel) -> None:
+        """Something has been undone: this is what a node has since the entry at this place."""
+        state = state_of(model)
+        for each in self.entries[since:]:
+            each.after = state
+        self._seen = None, {}
 
 
 def state_of(model: RedisModel) -> State:

@@ -276,6 +276,8 @@ class Ledger:
         """By identity: the leases that are asked for, or were granted and not given back."""
         self._past: tuple[int, list[int], list[dict[tuple[str, Slot], Own]]] = (0, [], [])
         """What lay on the nodes after each of so many entries, and when those were."""
+        self._gone: tuple[int, dict[int, int]] = (0, {})
+        """When what each command has made is over, of so many entries."""
         self._last: dict[str, Call] = {}
         self._open: dict[tuple[str, str], Call] = {}
 
@@ -509,6 +511,17 @@ class Ledger:
             times_ns.append(entry.time_ns)
             states.append(there)
         return times_ns, states
+
+    def gone_ns(self, made: Entry) -> int:
+        """When all that a command has made is over, however often it was prolonged."""
+        if self._gone[0] != len(self.entries):
+            ends = dict[int, int]()
+            for entry in self.entries:
+                for own in (each.after for each in entry.effects if each.after is not None):
+                    if own.made_by is not None and own.made_by.node == entry.node:
+                        ends[id(own.made_by)] = max(ends.get(id(own.made_by), 0), own.lies.until_ns)
+            self._gone = len(self.entries), ends
+        return self._gone[1].get(id(made), NEVER)
 
     def kept_at(self, lease: Lease, at_ns: int, least_ns: int = 0) -> int:
         """How many nodes kept a lease's key at a time, for so long yet at least."""

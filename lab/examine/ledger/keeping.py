@@ -51,7 +51,7 @@ from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
 from lab.search.runner import Event, Outcome, TrialRun, Wire, on_either_wire
 from lab.search.trial import Trial
-from lab.search.watch import OF_THE_LAB, CommandLog, parts_of_stream, state_of
+from lab.search.watch import OF_THE_LAB, CommandLog, parts_of_stream
 
 SPARE_NS: Final = 2 * MS_NS
 """By how much a claim is cut below what nodes keep."""
@@ -199,9 +199,7 @@ class LedgerRun(TrialRun):
             failed = ErrorReply("ERR the change was undone")
             refused = 0 if isinstance(reply, int) else None
             reply = failed if self._by_error or isinstance(reply, list) else refused
-        state = state_of(model)
-        for each in log.entries[at:]:
-            each.after = state
+        log.set_state(at, model)
         return reply
 
     def _note_entry(self, entry: Entry, now: State) -> None:

@@ -253,7 +253,7 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
     sent = [each for each in sent if lies is None or each.time_ns < lies.until_ns] or sent[:1]
     sent = [each for each in sent if value in each.words and each.words != made.words] or sent
     # Nor does what arrives then: it has not arrived as long as there was something to take away.
-    gone_ns = _gone_ns(ledger, made)
+    gone_ns = ledger.gone_ns(made)
     entries = [
         entry for call in calls for entry in call.entries if entry.sent in sent and entry.time_ns < gone_ns
     ]
@@ -268,18 +268,6 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
         fact = OTHER_VALUE if named_by(ledger, last, lease) is None else OTHER_TOKEN
         return fact, last.sent, last
     return DID_SOMETHING if last.effects else UNCHANGED, last.sent, last
-
-
-def _gone_ns(ledger: Ledger, made: Entry) -> int:
-    """When all that a command has made is over, however often it was prolonged."""
-    ends_ns = (
-        effect.after.lies.until_ns
-        for entry in ledger.entries
-        if entry.node == made.node
-        for effect in entry.effects
-        if effect.after is not None and effect.after.made_by is made
-    )
-    return max(ends_ns, default=NEVER)
 
 
 def named_by(ledger: Ledger, entry: Entry, but: Lease) -> Lease | None:
