@@ -20,6 +20,7 @@ import types
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib import metadata
 from time import monotonic_ns as captured_monotonic_ns
 
 import pytest
@@ -268,6 +269,20 @@ def test_a_clock_that_cannot_be_replaced_is_told_before_anything_runs(
     with pytest.raises(SimulationError, match="captured at import") as caught:
         simulate(work, 1)
     assert "a_library" in str(caught.value.where)
+
+
+def test_the_version_of_a_package_is_read_once_per_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def version(name: str) -> str:
+        asked.append(name)
+        return "1.0"
+
+    monkeypatch.setattr(metadata, "version", version)
+    with simulating():
+        assert [metadata.version("redis") for _ in range(3)] == ["1.0"] * 3
+    assert asked == ["redis"]
+    assert metadata.version is version
 
 
 def test_everything_is_as_it_was_afterwards() -> None:
