@@ -71,7 +71,7 @@ def test_the_picture_names_lanes_faults_and_findings(
     texts = svg_texts(svg)
     for words in ("alice", "bob", "node A", "node E", "store", "A clock jumps", "overlap", "lost-update"):
         assert words in texts
-    assert "both hold the lock for at least 9.8 s" in texts
+    assert "both hold the lock for at least 9.6 s" in texts
     assert "✗ Mutual exclusion: VIOLATED" in texts
     assert "✗ unfenced-write, lost-update" in texts
     assert "jump clock of C +11 s" in texts

@@ -167,8 +167,7 @@ def test_drawn_schedules_are_made_from_them(monkeypatch: pytest.MonkeyPatch) -> 
     finite = [replace(late(1), faults=(jump,)), late(2), late(2, seed=1)]
     given: list[list[Trial]] = []
 
-    def draws(_setting: Setting, _random: Random, kept: list[Trial], *, plain: bool) -> Iterator[Trial]:
-        assert not plain
+    def draws(_setting: Setting, _random: Random, kept: list[Trial]) -> Iterator[Trial]:
         given.append(kept)
         yield finite[1]
         raise OutOfTime
