@@ -100,7 +100,7 @@ with trials():
         "directed": lambda: situations(setting, profile, PROGRAMS),
         "singles": lambda: singles(setting, PROGRAMS, Random(1)),
         "anchored": lambda: anchored(setting, profile, Random(1)),
-        "drawn": lambda: drawn(setting, Random(1), [], plain=False),
+        "drawn": lambda: drawn(setting, Random(1), []),
     }
     for name in sys.argv[1:]:
         for trial in islice(made[name](), 1_000):

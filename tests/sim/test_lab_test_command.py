@@ -33,7 +33,7 @@ from lab.search.trial import Round, Trial
 pytestmark = pytest.mark.usefixtures("_patched")
 
 ROOT = Path(__file__).resolve().parents[2]
-ENOUGH = "2000s"
+ENOUGH = "1700s"
 """So many looks at the budget: enough for the directed part, in which there are three for each schedule."""
 
 TIMES = re.compile(
