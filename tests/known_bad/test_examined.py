@@ -143,6 +143,12 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
         pytest.param(
             "quietly_broken:FenceDrawnFirst", "fence-not-increasing", "fence-order", marks=pytest.mark.full
         ),
+        pytest.param(
+            "quietly_broken:NotesBeforeItAsks",
+            "extension-not-kept",
+            "overlap",
+            marks=pytest.mark.full,
+        ),
         pytest.param("quietly_broken:FewTokens", "same-token", "overlap", marks=pytest.mark.full),
         pytest.param(
             "quietly_broken:FreshLeaseAgain", "late-deadline", "false-validity", marks=pytest.mark.full

@@ -47,6 +47,7 @@ def test_a_correct_read_write_lock_is_not_accused(lock: str, schedules: int) -> 
         ("ReaderTakesAll", "over-capacity", "deletes-others-key"),
         ("WriterTakesWhatIsThere", "over-capacity", "deletes-others-key"),
         ("KeepsDeadReaders", "leak", "no-expiry"),
+        ("ReaderComesBack", "over-capacity", "recreates-key"),
     ],
 )
 def test_a_broken_read_write_lock_is_found_with_its_cause(lock: str, finding: str, cause: str) -> None:
@@ -90,11 +91,12 @@ def _asked(outcome: Outcome) -> set[tuple[str, str]]:
 def test_a_schedule_is_played_in_all_roles_and_its_history_says_which() -> None:
     lock = LOCKS + "TwoKeys"
     trials = list(in_roles(capacity_of(lock), [_trial(lock, demand=True)]))
-    assert len(trials) == 3
-    writers, alice_reads, bob_reads = map(_asked, map(run_trial, trials))
+    writers, alice_reads, bob_reads, only_alice_reads = map(_asked, map(run_trial, trials))
     assert writers == {(ALICE, "write"), (BOB, "write")}
     assert {(ALICE, "read"), (BOB, "write"), (READER, "read")} <= alice_reads
     assert {(ALICE, "write"), (BOB, "read"), (READER, "read")} <= bob_reads
+    assert READER not in {client for client, _ in only_alice_reads}
+    assert (ALICE, "read") in only_alice_reads
     alone = next(each for each in in_roles(capacity_of(lock), [_trial(lock)]) if each.has_readers)
     assert not [each for each in run_trial(alone).events if (each["f"], each["client"]) == ("write", ALICE)]
 

@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from lab.addresses import Address
 from lab.channel import NodeError
-from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
-from tests.locks_to_test.plain import GIVE_BACK, MS_NS, S_NS, Plain
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Surroundings
+from tests.locks_to_test.plain import GIVE_BACK, MS_NS, S_NS, Plain, PlainOptions
 from tests.locks_to_test.unusual import FreshConnections, Numbered, Reentrant
 from tests.locks_to_test.watchdog import Watchdog
 
@@ -238,3 +239,20 @@ class FewTokens(Plain):
 
 def _few(token: str) -> str:
     return token if len(token) < 3 else str(int(token, 16) % 50)
+
+
+class NotesBeforeItAsks(Plain):
+    """Extends once in a quarter of the TTL at most, and has noted an extension before it is answered."""
+
+    name = "notes-before-it-asks"
+
+    def __init__(self, node: Address, options: PlainOptions, around: Surroundings, owner: str) -> None:
+        super().__init__(node, options, around, owner)
+        self._noted_ns: dict[str, int] = {}
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        start_ns, noted_ns = self._around.clock_ns(), self._noted_ns.get(lease.token)
+        if noted_ns is not None and start_ns - noted_ns < ttl_ns // 4:
+            return replace(lease, deadline_ns=noted_ns + ttl_ns - self.margin_ns(ttl_ns, {}))
+        self._noted_ns[lease.token] = start_ns
+        return await super().extend(lease, ttl_ns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from lab.client_protocol import Mode
@@ -232,6 +233,18 @@ class KeepsDeadReaders(TwoKeys):
     DROP_OVER = NOW
     TAKE = TwoKeys.TAKE.replace(TwoKeys.DROP_OVER, NOW).replace(LONGER.format("readers"), "")
     PROLONG = TwoKeys.PROLONG.replace(TwoKeys.DROP_OVER, NOW).replace(LONGER.format("readers"), "")
+
+
+class ReaderComesBack(TwoKeys):
+    """Extends whenever it is asked to; a reader whose entry is gone gets a new one, whoever has the lock."""
+
+    name = "reader-comes-back"
+    PROLONG = TwoKeys.PROLONG.replace(
+        "if not redis.call('zscore', readers, ARGV[1]) then return 0 end", ""
+    ).replace("'XX', 'GT', ", "")
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        return await super().extend(replace(lease, deadline_ns=1 << 62), ttl_ns)
 
 
 class WriterTakesWhatIsThere(TwoKeys):

@@ -432,7 +432,9 @@ class Ledger:
             if lies is None:
                 del owned[slot]
             elif before is None or what in ("create", "replace"):
-                is_own = not slot.element or (entry.call is not None and entry.call.f == "acquire")
+                # An element that a call adds beside its own is what others wait for, or pass on.
+                takes = entry.call is not None and entry.call.f == "acquire"
+                is_own = not slot.element or takes or (lease is not None and slot.element == lease.token)
                 owner = (self._handed_to(entry, lies) or lease) if is_own else None
                 own = owned[slot] = Own(lies, owner, entry)
                 # What a lease without a key of its own sets later asks what a node can do, and holds nothing.

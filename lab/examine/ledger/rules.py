@@ -13,6 +13,7 @@ from typing import Any, Final
 from lab.examine.kinds import longest_wait_ns
 from lab.examine.ledger.book import NEVER, ROUNDED_NS, Breach, Call, Claim, Effect, Entry, Lease, Ledger, Own
 from lab.examine.ledger.breaches import (
+    APART,
     CLAIMS,
     LEAVES,
     ORDER,
@@ -95,7 +96,9 @@ def certain(kept: Kept) -> list[Found]:
 def _of_entries(ledger: Ledger) -> Iterator[Found]:
     for entry in ledger.entries:
         for effect, kind in zip(entry.effects, entry.breaches, strict=True):
-            if kind is not None:
+            # What is refused takes nothing under another name: what it has set there is a note.
+            is_note = kind is not None and kind.whose == APART and entry.call and entry.call.how == "fail"
+            if kind is not None and not is_note:
                 yield Found(kind, entry.time_ns, entry, effect, call=entry.call, node=entry.node)
 
 

@@ -312,6 +312,26 @@ def refused_before(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         yield told(setting, {ALICE: hers, BOB: his})
 
 
+def extended_again(setting: Setting) -> Iterator[Trial]:
+    """Alice's extension is lost, or its answer is, and she extends again soon, then works on; Bob insists.
+
+    What is remembered of the first extension is wrong of the second one, where nodes did not hear of it.
+    """
+    ttl_ns = setting.ttl_ns
+    hers = [
+        action(Acquire),
+        action(Extend, after(ttl_ns * 3 // 10)),
+        action(Extend, after(ttl_ns // 20)),
+        *write(ttl_ns * 7 // 10),
+        action(Release),
+    ]
+    insists = action(Acquire, on(ALICE, "granted"), insist_ns=4 * ttl_ns, pause_ns=ttl_ns // 50)
+    base = told(setting, {ALICE: hers, BOB: use(insists, ttl_ns // 4)})
+    for direction in ("requests", "replies"):
+        lost = timed_fault(Cut, on(ALICE, "extend invoke"), ALICE, setting.names, direction=direction)
+        yield hurt(base, lasting_until(lost, on(ALICE, "extend invoke", 2)))
+
+
 def released_before_it_waits(setting: Setting) -> Iterator[Trial]:
     """Alice gives back between two commands of Bob's acquire, who was refused and is about to wait.
 

@@ -32,22 +32,30 @@ def in_roles(capacity: Capacity, trials: Iterable[Trial]) -> Iterator[Trial]:
 def roles(trial: Trial) -> Iterator[Trial]:
     """A trial with two writers, with Alice as a reader, and with Bob as one.
 
+    Without faults also with Alice as the only reader: a further one may be what keeps Bob from the lock.
+
     A holder that takes the lock again stays a writer: what a reader's second lease is differs from lock to
     lock.
     """
     yield trial
     if not (trial.reentrant and any(map(_takes_again, trial.tracks.values()))):
-        yield from filter(fits, (with_reader(trial, name) for name in (ALICE, BOB) if name in trial.clients))
+        found = [with_reader(trial, name) for name in (ALICE, BOB) if name in trial.clients]
+        if ALICE in trial.clients and not (trial.tracks or trial.faults):
+            found.append(with_reader(trial, ALICE, alone=True))
+        yield from filter(fits, found)
 
 
-def with_reader(trial: Trial, name: str) -> Trial:
-    """The trial with one of its clients as a reader, who writes nothing; see ``READER`` for a further one."""
+def with_reader(trial: Trial, name: str, *, alone: bool = False) -> Trial:
+    """The trial with one of its clients as a reader, who writes nothing.
+
+    See ``READER`` for a further one, which there is not if it is ``alone``.
+    """
     clients = {**trial.clients, name: tuple(replace(each, reads=True) for each in trial.clients[name])}
     tracks = {
         track: _reading(own) if track.partition("/")[0] == name else own
         for track, own in trial.tracks.items()
     }
-    if trial.tracks:
+    if trial.tracks or alone:
         return replace(trial, clients=clients, tracks=tracks)
     return replace(trial, clients={**clients, READER: ()}, tracks={READER: _comes_and_goes(trial)})
 

@@ -38,6 +38,7 @@ from lab.examine.schedules.directed import (
     cancelled_under_way,
     cancelled_undo,
     cut_off_while_it_waits,
+    extended_again,
     late_answers,
     lost_majority,
     lost_votes,
@@ -189,6 +190,8 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     found["cut off"] = cut_off_while_it_waits(setting)
     found["about to wait"] = released_before_it_waits(setting)
     found["asked before"] = refused_before(setting, extends=profile.extends)
+    if profile.extends and not profile.watchdog:
+        found["extended again"] = extended_again(setting)
     found["late release"] = released_late(setting)
     found["late request"] = after_a_first_answer(setting, extends=profile.extends)
     found["late call"] = calls_that_come_late(setting, extends=profile.extends)
