@@ -433,8 +433,9 @@ class Ledger:
                 del owned[slot]
             elif before is None or what in ("create", "replace"):
                 # An element that a call adds beside its own is what others wait for, or pass on.
-                takes = entry.call is not None and entry.call.f == "acquire"
-                is_own = not slot.element or takes or (lease is not None and slot.element == lease.token)
+                f = entry.call.f if entry.call is not None else ""
+                is_again = f == "extend" and lease is not None and slot.element == lease.token
+                is_own = not slot.element or f == "acquire" or is_again
                 owner = (self._handed_to(entry, lies) or lease) if is_own else None
                 own = owned[slot] = Own(lies, owner, entry)
                 # What a lease without a key of its own sets later asks what a node can do, and holds nothing.
