@@ -14,7 +14,7 @@ KINDS = {
     "Line": "a lock on one node",
     "ByGroup": "a lock on one node",
     "KeepsTheTicket": "a lock on one node",
-    "Bits": "a semaphore of 2 permits on one node",
+    "Bits": "a semaphore of 3 permits on one node",
     "Scanned": "a lock on one node",
     "HandedOver": "a lock on one node",
 }
@@ -46,7 +46,7 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
         ("ClaimsAtOnce", "overlap", "overwrites-key"),
         ("AsLongAsItsOwn", "overlap", "overwrites-key"),
         ("DeliversOnce", "leak", "leaves-keys"),
-        ("ThreeBits", "over-capacity", "lets-in-another"),
+        ("FourBits", "over-capacity", "lets-in-another"),
         ("FirstBit", "over-capacity", "deletes-others-key"),
         ("SweepsAll", "overlap", "deletes-others-key"),
         ("TakesTheTicket", "overlap", "overwrites-key"),

@@ -153,12 +153,12 @@ class AsLongAsItsOwn(ByGroup):
 
 
 class Bits(OnePermit):
-    """A semaphore of two permits: a bit for each, and when it ends and whose it is in a hash."""
+    """A semaphore of three permits: a bit for each, and when it ends and whose it is in a hash."""
 
     name = "bits"
-    permits: ClassVar[int] = 2
+    permits: ClassVar[int] = 3
     FREE_DEAD = """
-        for slot = 0, 1 do
+        for slot = 0, 2 do
             local over = redis.call('hget', KEYS[1] .. ':ends', slot)
             if over and tonumber(over) < now then
                 redis.call('setbit', KEYS[1], slot, 0)
@@ -167,7 +167,7 @@ class Bits(OnePermit):
             end
         end"""
     TAKE = f"""{NOW} {FREE_DEAD}
-        for slot = 0, 1 do
+        for slot = 0, 2 do
             if redis.call('getbit', KEYS[1], slot) == 0 then
                 redis.call('setbit', KEYS[1], slot, 1)
                 redis.call('hset', KEYS[1] .. ':ends', slot, now + ARGV[2])
@@ -176,7 +176,7 @@ class Bits(OnePermit):
             end
         end
         return 0"""
-    FIND = "for slot = 0, 1 do if redis.call('hget', KEYS[1] .. ':of', slot) == ARGV[1] then "
+    FIND = "for slot = 0, 2 do if redis.call('hget', KEYS[1] .. ':of', slot) == ARGV[1] then "
     PROLONG = f"""{NOW}
         {FIND}
             if tonumber(redis.call('hget', KEYS[1] .. ':ends', slot)) < now then return 0 end
@@ -194,14 +194,14 @@ class Bits(OnePermit):
         return 0"""
 
 
-class ThreeBits(Bits):
+class FourBits(Bits):
     """Looks at one bit more than there are permits."""
 
-    name = "three-bits"
-    TAKE = Bits.TAKE.replace("0, 1", "0, 2")
-    FIND = Bits.FIND.replace("0, 1", "0, 2")
-    PROLONG = Bits.PROLONG.replace("0, 1", "0, 2")
-    GIVE_BACK = Bits.GIVE_BACK.replace("0, 1", "0, 2")
+    name = "four-bits"
+    TAKE = Bits.TAKE.replace("0, 2", "0, 3")
+    FIND = Bits.FIND.replace("0, 2", "0, 3")
+    PROLONG = Bits.PROLONG.replace("0, 2", "0, 3")
+    GIVE_BACK = Bits.GIVE_BACK.replace("0, 2", "0, 3")
 
 
 class FirstBit(Bits):
