@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from lab.examine.kinds import Kind
+from lab.examine.ledger.breaches import APART
 from lab.examine.ledger.finders import all_violations
+from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import causes_of
+from lab.examine.ledger.rules import certain
 from lab.examine.profile.probes import Profile
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.examine.schedules.slow_replies import slow_replies
@@ -211,3 +215,30 @@ def test_to_delete_anothers_key_is_a_finding_though_it_does_no_harm(lock: str, i
         if is_found:
             assert [each.kind for each in causes_of(trial, "others-key")] == ["deletes-others-key"]
             assert "deletes the key of bob's lease" in found["others-key"].headline
+
+
+class NotesThatOneAsks(Plain):
+    """Who is refused sets a number beside the lock for a moment: others are asking."""
+
+    script = """
+        if redis.call('exists',KEYS[1]) == 0 then
+          redis.call('set',KEYS[1],ARGV[1],'PX',ARGV[2])
+          return 1
+        end
+        redis.call('incr',KEYS[1] .. ':asking')
+        redis.call('pexpire',KEYS[1] .. ':asking',2000)
+        return 0
+    """
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
+        return await self._run(self.script, key, token, ttl_ns // MS_NS)
+
+
+def test_what_a_refused_acquire_sets_beside_the_lock_is_no_lock_under_another_name() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 2 * S_NS),), BOB: (Round(S_NS, S_NS),)}
+    trial = Setting(f"{__name__}:NotesThatOneAsks", {}, 1).with_clients(clients, demand=False)
+    with trials():
+        kept = keep(trial)
+    noted = [each for entry in kept.ledger.entries for each in entry.breaches if each is not None]
+    assert APART in {each.whose for each in noted}
+    assert APART not in {found.kind.whose for found in certain(kept)}
