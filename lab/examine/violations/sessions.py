@@ -7,8 +7,9 @@ not whether; in the history of sessions they are extensions, so that every rule 
 - A nested acquire counts for no longer than the lease that was there, unless the lock says for how long.
 - What is nested may prolong the key, and nobody has to say so: it is an extension of unknown outcome.
 - Where the outcome of a nested call is not known, nor is how often the client has the lock: its last release
-  may not have been the last one, and what is left goes with the lease. Nor is it after a last release of
-  unknown outcome, while what that was to give back may last.
+  may not have been the last one, and what is left goes with the lease. Nor is it in the next session after a
+  release of unknown outcome, while what that was to give back may last; what an acquire of unknown outcome
+  has set is its client's to undo.
 - An acquire that is called, or returns with a claim, when the lease of the session is over for certain is no
   nested one: it begins a lease.
 """
@@ -32,7 +33,7 @@ class Session:
     """What a client has from its first acquire on: under which grant, and until when at the longest.
 
     ``open``: the grants of it that were not given back. ``unsure``: a nested call had no known outcome.
-    ``left``: it may not have been given back, though it is over for its client.
+    ``left``: a release may not have given back what it was to, though that is over for its client.
     """
 
     grant_id: str
@@ -112,8 +113,8 @@ class _Sessions:
             return self._as_extension(event, before, "acquire")
         if grant_id not in self._of:
             if event["type"] == "ok":
-                unsure = grant_id in self._after_left
-                session = Session(grant_id, event["ttl_ns"], 0, now_ns, [grant_id], unsure)
+                left = grant_id in self._after_left
+                session = Session(grant_id, event["ttl_ns"], 0, now_ns, [grant_id], unsure=left, left=left)
                 session.lasts(now_ns, event["ttl_ns"])
                 session.claimed_ns = now_ns + (event.get("claimed_ns") or 0)
                 self._of[grant_id] = self._last[place] = session
@@ -145,14 +146,14 @@ class _Sessions:
             if name:
                 self._nested[grant_id, "release"] = f"{event['process']}/{name} {grant_id}, release"
         process = self._nested.get((grant_id, "release"))
-        session.left = session.left or (process is None and kind == "info")
+        is_nested = process is not None and "/nested " in process
+        session.left = session.left or kind == "info" or (is_nested and kind == "fail")
         if process is None:
             return self._under(event, session)
-        if "/nested " in process:
-            session.unsure = session.unsure or kind in ("info", "fail")
+        if is_nested:
+            session.unsure = session.unsure or session.left
             session.lasts(event["time_ns"], session.ttl_ns)
             return self._as_extension(event, session, "release")
-        session.left = True
         told = self._under(event, session) | {"process": process}
         return told if kind != "ok" else told | {"type": "info", "error": NOT_COUNTED}
 

@@ -76,3 +76,29 @@ def test_what_may_not_have_been_given_back_may_be_there_after_the_next_release(a
 
 def test_an_acquire_after_the_end_of_a_lease_begins_another_session() -> None:
     assert ends(told(("acquire", "g1", 0, "ok"), ("acquire", "g2", 12, "ok")))[1] == ("acquire", "g2", "ok")
+
+
+@pytest.mark.parametrize(("f", "how"), [("acquire", "ok"), ("release", "info")])
+def test_what_a_nested_call_of_unknown_outcome_has_left_outlasts_a_session_if_that_was_a_release(
+    f: str, how: str
+) -> None:
+    """What an acquire has set its client could have undone; it must not prolong that for ever."""
+    lost = {
+        "acquire": [("acquire", "g1", 0, "ok"), ("acquire", "g2", 1, "info")],
+        "release": [*TWICE, ("release", "g2", 1.5, "info")],
+    }[f]
+    events = told(
+        *lost,
+        ("release", "g1", 2, "ok"),
+        ("acquire", "g3", 3, "ok"),
+        ("release", "g3", 4, "ok"),
+        ("acquire", "g4", 5, "ok"),
+        ("release", "g4", 6, "ok"),
+    )
+    last = ends(events)[-4:]
+    assert last == [
+        ("acquire", "g3", "ok"),
+        ("release", "g3", how),
+        ("acquire", "g4", "ok"),
+        ("release", "g4", how),
+    ]
