@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from lab.errors import ExitCode
 from lab.processes import processes_of
 from lab.scenario.files import names
 from tests.lab_process import MARK, Lab
@@ -56,6 +57,8 @@ def table(lab: Lab, scenarios: Iterable[str]) -> Runs:
 @pytest.mark.parametrize("scenario", names())
 def test_it_comes_out_as_its_file_says(runs: Runs, lab: Lab, scenario: str) -> None:
     run = runs.pop(scenario, None) or table(lab, [scenario])[scenario]
+    if run["exit_code"] == ExitCode.UNKNOWN:  # a machine that is too busy for what the scenario presupposes
+        run = table(lab, [scenario])[scenario]
     assert run["exit_code"] == 0, run
     assert run["receipts"] == run["faults"], "every fault has a receipt"
 

@@ -62,6 +62,7 @@ class Toy:
             about |= {"ttl_step_ms": 1000} if MODE == "whole-seconds" else {}
             caps = ["clock", *(["lost"] if MODE == "loses" else ["held"])]
             about |= {"permits": 2} if MODE == "two-permits" else {}
+            caps += ["validity"] if MODE in ("claims-all", "keeps-margin") else []
             caps += ["cancel", "tasks"] if MODE in ("waits", "deaf") else []
             caps += ["read-write"] if MODE == "readers" else []
             return {"ok": True, "lib": "toy", "version": "1", "caps": caps, **about}
