@@ -83,10 +83,9 @@ def test_what_a_nested_call_of_unknown_outcome_has_left_outlasts_a_session_if_th
     f: str, how: str
 ) -> None:
     """What an acquire has set its client could have undone; it must not prolong that for ever."""
-    lost = {
-        "acquire": [("acquire", "g1", 0, "ok"), ("acquire", "g2", 1, "info")],
-        "release": [*TWICE, ("release", "g2", 1.5, "info")],
-    }[f]
+    lost: tuple[Call, ...] = (("acquire", "g1", 0, "ok"), ("acquire", "g2", 1, "info"))
+    if f == "release":
+        lost = (*TWICE, ("release", "g2", 1.5, "info"))
     events = told(
         *lost,
         ("release", "g1", 2, "ok"),
