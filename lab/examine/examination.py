@@ -238,7 +238,8 @@ class Examination:
 
         def plainness(one: tuple[Part, Trial, Violation, int]) -> tuple[int, int, int]:
             _, trial, _, steps = one
-            return steps.bit_length() // 2, len(trial.faults), len(trial.key())
+            faults = sum(1 for _ in every_fault(trial))
+            return steps.bit_length() // 2, faults, len(trial.key())
 
         waiting = sorted(self._waiting or [], key=plainness)
         self._waiting = []

@@ -44,6 +44,18 @@ def fewer_actions(trial: Trial) -> Iterator[Trial]:
                     yield from _with_action(trial, name, at, timed.model_copy(update={"step": step}))
 
 
+def without_extensions(trial: Trial) -> Trial:
+    """The trial in which nobody extends a lease."""
+    clients = {
+        name: tuple(replace(each, extends=0) for each in rounds) for name, rounds in trial.clients.items()
+    }
+    tracks = {
+        name: tuple(timed for timed in track if not isinstance(timed.step, Extend))
+        for name, track in trial.tracks.items()
+    }
+    return replace(trial, clients=clients, tracks=tracks)
+
+
 def plainer_tracks(trial: Trial) -> Iterator[Trial]:
     """The trial with one action said more plainly."""
     for name, track in trial.tracks.items():

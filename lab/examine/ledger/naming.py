@@ -6,7 +6,7 @@ The catalogue says what a breach of a rule is called, how it is done right, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from types import MappingProxyType
 from typing import Final
@@ -15,11 +15,14 @@ import msgspec
 
 from lab.errors import NotModelled, UnknownOutcome
 from lab.examine.ledger.book import Breach
-from lab.examine.ledger.breaches import RESIDUE
+from lab.examine.ledger.breaches import PAST_CLAIM, RESIDUE
 from lab.examine.ledger.cause import cause_of
-from lab.examine.ledger.rules import breaches
-from lab.examine.ledger.words import tell
+from lab.examine.ledger.finders import seen
+from lab.examine.ledger.keeping import Kept, keep
+from lab.examine.ledger.rules import UNCHANGED, Found, breaches
+from lab.examine.ledger.words import REFUSED_EXTENSION, Told, tell
 from lab.search.origin import Place
+from lab.search.plainer_tracks import fits, without_extensions
 from lab.search.trial import Trial
 
 
@@ -54,17 +57,42 @@ def causes_of(trial: Trial, finding: str) -> list[Cause]:
     if shown is None or (shown.found.excused and shown.found.kind.rule == RESIDUE):
         return []
     first = {found.kind: found for found in reversed(breaches(kept))}
-    told = tell(kept, shown.found)
-    seen = told.sentence
-    rest = [tell(kept, first[kind]) for kind in shown.others]
+    told = _told(kept, shown.found, finding)
+    sentence = told.sentence
+    rest = [_told(kept, first[kind], finding) for kind in shown.others]
     if shown.together:
-        seen = "; together with this: ".join([seen, *(other.sentence for other in rest)])
+        sentence = "; together with this: ".join([sentence, *(other.sentence for other in rest)])
     name = name_of(shown.found.kind, told.facts)
-    causes = {name: Cause(name, seen, shown.found.kind, told.places, shown.by_intervention)}
+    causes = {name: Cause(name, sentence, shown.found.kind, told.places, shown.by_intervention)}
     for kind, other in zip(shown.others, rest, strict=True):
         name = name_of(kind, other.facts)
         causes.setdefault(name, Cause(name, other.sentence, kind, other.places, by_intervention=True))
     return list(causes.values())
+
+
+OF_EXTENSIONS: Final = frozenset((REFUSED_EXTENSION, UNCHANGED))
+"""What a sentence says of the extensions of a lease that is over."""
+
+
+def _told(kept: Kept, found: Found, finding: str) -> Told:
+    """What was seen of a breach; of a belief in a lease that is over without what has no part in it.
+
+    A lock that says so also where nobody extends the lease does not go by how an extension ended.
+    """
+    told, trial = tell(kept, found), kept.outcome.trial
+    if found.kind != PAST_CLAIM or not told.facts & OF_EXTENSIONS:
+        return told
+    plainer = without_extensions(trial)
+    if plainer == trial or not fits(plainer):
+        return told
+    try:
+        is_seen = finding in seen(keep(plainer))
+    except (UnknownOutcome, NotModelled):
+        return told
+    if not is_seen:
+        return told
+    sentence = f"{told.sentence}; it says so without any extension as well"
+    return replace(told, sentence=sentence, facts=told.facts - OF_EXTENSIONS)
 
 
 # The catalogue only names: a breach that fits nothing in it is reported all the same, as ``unknown``, with

@@ -441,6 +441,10 @@ class _Teller:
             mark, facts = self._counted_from(claim, fast=False)
             giver, at = given_by[-1].client.capitalize(), self.at(given_by[-1].time_ns)
             return f": {giver} gave it the key at {at}{mark}", facts
+        # Nodes that keep the key for longer already need not change anything for a shorter extension.
+        is_kept = call.f == "extend" and claim.kept_ns >= call.called_ns + call.ttl_ns * 97 // 100
+        if is_kept and not made:
+            return self._counted_from(claim, fast=False)
         if not made:
             changed = [entry for entry in call.entries if entry.call is call]
             why = (
@@ -459,7 +463,7 @@ class _Teller:
             return f": {_said(entry)} gave the key {life} of the {asked} asked for", frozenset((SHORT_LIFE,))
         kept = {each.node for each, _ in made}
         unchanged = [node for node in self.ledger.nodes if node not in kept]
-        if call.f == "extend" and len(kept) < self.ledger.majority:
+        if call.f == "extend" and not is_kept and len(kept) < self.ledger.majority:
             rest = _together({node: _answer(call, node) for node in unchanged})
             return f": {rest}", frozenset((UNCHANGED,))
         mark, facts = self._counted_from(claim, fast=fast)

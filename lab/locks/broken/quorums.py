@@ -23,7 +23,7 @@ from lab.locks.redlock import (
 
 
 class QuorumIsThree(Redlock):
-    """Three nodes are enough, however many there are: right for five, too few for six and more."""
+    """Three nodes, however many there are: right for five, too few for six and more, and all of three."""
 
     def __init__(self, *arguments: object, **more: object) -> None:
         super().__init__(*arguments, **more)  # type: ignore[arg-type]

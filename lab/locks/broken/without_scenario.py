@@ -76,7 +76,7 @@ WITHOUT_SCENARIO: Final = (
         _SINGLE,
     ),
     Mutant("watchdog-extends-anybodys", "watchdogs", "lost-update", "extends-others-key", _SINGLE),
-    Mutant("quorum-is-three", "quorums", "overlap", "too-few-votes"),
+    Mutant("quorum-is-three", "quorums", "overlap", ("too-few-votes", "needs-all-nodes")),
     Mutant("quorum-is-two", "quorums", "overlap", "too-few-votes"),
     Mutant("quorum-is-half", "quorums", "overlap", "too-few-votes"),
     Mutant("adds-up-tries", "quorums", "overlap", "too-few-votes"),

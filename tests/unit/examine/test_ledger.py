@@ -494,3 +494,16 @@ def test_a_lock_is_free_if_a_majority_of_the_nodes_that_it_uses_for_the_key_is(l
     assert kept.ledger.nodes_for(call) == set(used)
     assert call.how == ("ok" if lost == 1 else "fail")
     assert not [found for found in breaches(kept) if found.kind.effect == FAILS]
+
+
+def test_a_shorter_extension_that_nodes_need_not_keep_is_one_that_counts_wrong() -> None:
+    """The key lasts for longer already, so that no node changes anything: what is wrong is the claim."""
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 1 * S_NS, extends=1, extend_ttl_ns=1 * S_NS),)}
+    setting = Setting("mutant:extension-adds-up", OPTIONS, 3).with_ttl(5 * S_NS)
+    assert names(setting.with_clients(clients, ())) == {"false-validity": ["late-extension-deadline"]}
+
+
+def test_a_refused_extension_is_no_cause_of_what_is_wrong_without_it_as_well() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 13 * S_NS, extends=1),)}
+    setting = Setting("mutant:believes-for-ever", OPTIONS, 3).with_ttl(5 * S_NS)
+    assert names(setting.with_clients(clients, ()))["false-validity"] == ["ignores-deadline"]
