@@ -9,9 +9,13 @@ from lab.drivers.place import why_not_in_virtual_time
 from lab.examine.command import Asked, examine, situations_of
 from lab.examine.ledger.finders import all_violations
 from lab.examine.ledger.naming import causes_of
+from lab.examine.programs import ALICE, S_NS, Setting
 from lab.examine.violations.judge import Violation
+from lab.faults.crash import Crash
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
-from lab.search.trial import Trial
+from lab.search.trial import Round, Trial
 from tests.known_bad.test_anchored_kinds import schedules
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -48,7 +52,9 @@ def test_a_fence_that_is_drawn_before_the_key_is_taken_is_found() -> None:
     ("lock", "sort", "finding", "cause"),
     [
         ("deadlines:ExtendedAnyway", "no fault", "false-validity", "belief-after-refusal"),
+        ("deadlines:NoMargin", "clocks", "lost-update", "no-drift-margin"),
         ("deadlines:CountsInSeconds", "late replies", "false-validity", "ignores-deadline"),
+        ("rounds:CountsTheFirst", "last round lost", "overlap", "too-few-votes"),
         ("undone:UndoneWhereVoted", "lost votes", "unavailable", "leaves-keys"),
         ("renewing:ComesBack", "renewal", "lost-update", "recreates-key"),
         ("called_at_once:one_token", "two tasks", "overlap", "others-token"),
@@ -66,6 +72,8 @@ def test_a_situation_shows_the_defect_and_its_cause(lock: str, sort: str, findin
     [
         ("deadlines:Extended", "no fault"),
         ("deadlines:OnMostNodes", "late replies"),
+        ("deadlines:OnMostNodes", "clocks"),
+        ("rounds:InTwoRounds", "last round lost"),
         ("renewing:StaysLost", "renewal"),
         ("called_at_once:token_of_call", "two tasks"),
     ],
@@ -73,6 +81,19 @@ def test_a_situation_shows_the_defect_and_its_cause(lock: str, sort: str, findin
 def test_the_correct_twin_is_clean_in_that_situation(lock: str, sort: str) -> None:
     with situations_of(Asked(here(lock), jobs=1, options=QUICK)) as found:
         assert {name for each in found[sort] for name in violations(each)} == set()
+
+
+def test_what_gave_a_lease_its_life_was_not_to_take_it_away() -> None:
+    """Nodes come back with the lease; its release finds the connections broken, which no lock can help."""
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 3 * S_NS),)}
+    gone = tuple(
+        timed_fault(Crash, on(ALICE, "granted"), nodes=(name,), lasts_ns=S_NS // 10) for name in "BC"
+    )
+    setting = Setting(here("rounds:InTwoRounds"), dict(QUICK), 3).with_ttl(10 * S_NS)
+    trial = setting.with_clients(clients, gone)
+    with trials():
+        assert "unavailable" in violations(trial)
+        assert causes_of(trial, "unavailable") == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +113,7 @@ def test_answers_of_the_last_round_alone_are_late(lock: str, causes: list[str]) 
     "lock",
     [
         *("fenced:Numbered", "fenced:numbered", "fenced:take_numbered"),
-        *("deadlines:Extended", "deadlines:OnMostNodes", "deadlines:LooksFirst"),
+        *("deadlines:Extended", "deadlines:OnMostNodes", "deadlines:LooksFirst", "rounds:InTwoRounds"),
         *("undone:UndoneEverywhere", "called_at_once:token_of_call", "renewing:StaysLost"),
     ],
 )

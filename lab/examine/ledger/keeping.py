@@ -404,19 +404,26 @@ class Honest(Guarded):
 
     def believes(self, lease: Told) -> bool:
         """As the lock does; not beyond its claim if no majority has the key and that is to be repaired."""
-        return super().believes(lease) and self._may_believe()
+        return super().believes(lease) and self._may_believe(lease)
 
     async def held(self, lease: Told) -> Belief:
         """The same, of a lock that asks its nodes, or its process."""
         _, belief = await self._as_call(self._lock.held(lease))  # type: ignore[attr-defined]
-        return belief if not belief.held or self._may_believe() else Belief(held=False)
+        return belief if not belief.held or self._may_believe(lease) else Belief(held=False)
 
-    def _may_believe(self) -> bool:
-        """Whether a lease is not over, or kept; always if a belief in one that is need not be repaired."""
+    def _may_believe(self, lease: Told) -> bool:
+        """Whether a lease is not over, or kept; always if a belief in one that is need not be repaired.
+
+        Of a lock that never says for how long it has a lease, what it believes is all that it claims.
+        """
         call, now_ns = self._run.ledger.begun(self._client), self._now_ns()
-        if call is None or PAST_CLAIM not in self._run.repairs:
+        is_claim = lease.claim(now_ns).get("claimed_ns") is None and any(
+            Breach(CLAIMS, f, "claims") in self._run.repairs for f in ("acquire", "extend")
+        )
+        if call is None or not (is_claim or PAST_CLAIM in self._run.repairs):
             return True
-        return now_ns < call.lease.until_ns or self._run.kept_ns(call.lease) > now_ns
+        is_over = is_claim or now_ns >= call.lease.until_ns
+        return not is_over or self._run.kept_ns(call.lease) > now_ns
 
     async def _as_call(self, work: Awaitable[T]) -> tuple[Call | None, T]:
         call = self._run.ledger.begun(self._client)

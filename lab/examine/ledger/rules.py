@@ -244,10 +244,12 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
         if each.node == made.node and made.sent is not None and each is not made.sent
         if each.time_ns >= made.sent.time_ns and each.words[0].upper() not in ABOUT_CONNECTIONS
     ]
-    # What renewed it between the two calls was to take nothing away.
+    # What renewed it between the two calls was to take nothing away, nor was what prolonged it in the first.
     granted_ns = next((call.ended_ns for call in calls if call.f == "acquire"), NEVER)
     released_ns = next((call.called_ns for call in calls if call.f == "release"), granted_ns)
     sent = [each for each in sent if not granted_ns < each.time_ns < released_ns]
+    gave = {id(entry.sent) for call in calls for entry in call.entries if _prolongs(entry, lease)}
+    sent = [each for each in sent if id(each) not in gave or each.time_ns > lease.over_ns]
     if not sent:
         return NOT_SENT, None, None
     lies = made.effects[0].after.lies if made.effects and made.effects[0].after else None
@@ -271,6 +273,13 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
         fact = OTHER_VALUE if named_by(ledger, last, lease) is None else OTHER_TOKEN
         return fact, last.sent, last
     return DID_SOMETHING if last.effects else UNCHANGED, last.sent, last
+
+
+def _prolongs(entry: Entry, lease: Lease) -> bool:
+    """Whether a command prolonged what belongs to a lease, and did nothing else but set more of it."""
+    does = {effect.what for effect in entry.effects}
+    owners = {effect.after.lease is lease for effect in entry.effects if effect.after is not None}
+    return "prolong" in does and does <= {"create", "prolong"} and owners == {True}
 
 
 def named_by(ledger: Ledger, entry: Entry, but: Lease) -> Lease | None:

@@ -458,7 +458,14 @@ class _Teller:
             isinstance(fault.step, Drift) and fault.step.ppm > 0 and not fault.step.client
             for fault in self.outcome.struck
         )
-        if own.lies.until_ms is not None and given_ns < call.ttl_ns * 97 // 100:
+        is_short = own.lies.until_ms is not None and given_ns < call.ttl_ns * 97 // 100
+        gave = [each for life_ns, each, _ in by_life if life_ns >= call.ttl_ns * 97 // 100]
+        whole = [each.node for each in gave]
+        if is_short and whole and all(each.words[:2] != entry.words[:2] for each in gave):
+            others = [node for node in self.ledger.nodes if node not in whole]
+            rest = _together({node: _answer(call, node) for node in others})
+            return f": only {listed(sorted(whole))} got all of it; {rest}", frozenset((MINORITY,))
+        if is_short:
             life, asked = _seconds(given_ns), _seconds(call.ttl_ns)
             return f": {_said(entry)} gave the key {life} of the {asked} asked for", frozenset((SHORT_LIFE,))
         kept = {each.node for each, _ in made}

@@ -214,6 +214,7 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
         found["few tokens"] = few_tokens(setting)
     soon = _usual(setting, profile, takes_over=False)
     late = _usual(setting, profile, takes_over=True)
+    found["last round lost"] = last_round_lost(setting, late)
     for f in OPERATIONS:
         found[f"{f} held up"] = held_up(setting, late, f)
         found[f"{f} lost"] = lost(setting, soon, f)
@@ -364,6 +365,25 @@ def lost(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
     if usual is not None and f in usual.sends:
         dies = timed_fault(ClientCrash, on(ALICE, "granted", 2), ALICE)
         yield replace(usual.trial, faults=(dies,))
+
+
+def last_round_lost(setting: Setting, usual: _Usual | None) -> Iterator[Trial]:
+    """What an acquire of several rounds asks last does not come to most nodes; she uses what she is granted.
+
+    What was set in a round before may be there for a part of the lease only: Bob asks after half of it.
+    """
+    most = setting.names[(setting.nodes - 1) // 2 :]
+    if usual is None or (when := usual.last_round("acquire", most)) in (None, usual.when("acquire", most)):
+        return
+    ttl_ns = setting.ttl_ns
+    first, *_ = usual.trial.clients[ALICE]
+    his, *_ = usual.trial.clients[BOB]
+    clients = {
+        ALICE: (first, Round(ttl_ns // 10, ttl_ns * 8 // 10)),
+        BOB: (his, Round(ttl_ns // 2, ttl_ns * 6 // 10)),
+    }
+    lost = timed_fault(Cut, when, ALICE, most, lasts_ns=SHORT_NS, direction="requests")
+    yield replace(usual.trial, clients=clients, faults=(lost,))
 
 
 def lost_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:

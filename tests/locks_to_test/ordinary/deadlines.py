@@ -57,6 +57,7 @@ class OnMostNodes:
 
     per_second = 1000
     answer_s = 0.2
+    share, spare_ms = 0.99, 2.0
 
     def __init__(self, clients: list[redis.asyncio.Redis], name: str, ttl_ms: int = 10_000):
         self.clients, self.name, self.ttl_ms = clients, f"lock:{name}", ttl_ms
@@ -70,7 +71,7 @@ class OnMostNodes:
             await asyncio.shield(self.release())
             raise
         took_ms = (time.monotonic() - began) * self.per_second
-        left_ms = self.ttl_ms * 0.99 - 2 - took_ms
+        left_ms = self.ttl_ms * self.share - self.spare_ms - took_ms
         if sum(vote is True for vote in votes) > len(self.clients) // 2 and left_ms > 0:
             self.ends = time.monotonic() + left_ms / 1000
             return True
@@ -93,6 +94,12 @@ class CountsInSeconds(OnMostNodes):
     """Takes seconds from milliseconds."""
 
     per_second = 1
+
+
+class NoMargin(OnMostNodes):
+    """Keeps nothing for clocks that run at different rates, and never says until when it has the lock."""
+
+    share, spare_ms = 1.0, 0.0
 
 
 class LooksFirst(OnMostNodes):
