@@ -12,7 +12,7 @@ LOCKS = "tests.locks_to_test.in_collections:"
 
 
 @pytest.mark.parametrize("schedules", [60, pytest.param(800, marks=pytest.mark.full)])
-@pytest.mark.parametrize("lock", ["OnePermit", "InAList", "InASet", "Queue"])
+@pytest.mark.parametrize("lock", ["OnePermit", "InAList", "InASet", "Queue", "SeenBeforeItStands"])
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
@@ -27,6 +27,7 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
         ("MakesRoom", "deletes-others-key"),
         ("PopsFirst", "deletes-others-key"),
         ("KeepsPlaces", "no-expiry"),
+        ("StandsUnseen", "deletes-others-key"),
     ],
 )
 def test_a_broken_lock_is_found_with_its_cause(lock: str, cause: str) -> None:

@@ -99,7 +99,7 @@ class Queue(OnePermit):
     """Who waits has a place in a queue, which is lost when it is not renewed; the first one gets the key."""
 
     name = "queue"
-    PLACE_MS = 400
+    PLACE_MS, TURNS = 400, 4
     TAKE = f"""{NOW}
         local queue = KEYS[1] .. ':queue'
         redis.call('zremrangebyscore', queue .. ':seen', '-inf', now)
@@ -124,13 +124,58 @@ class Queue(OnePermit):
         return redis.call('del', KEYS[1])"""
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
-        for turn in range(4):
+        for turn in range(self.TURNS):
             if turn:
                 await asyncio.sleep(0.1)
             if await self._run(self.TAKE, key, token, ttl_ns // MS_NS, self.PLACE_MS):
                 return 1
         await self._undo(key, token)
         return 0
+
+
+class SeenBeforeItStands(Queue):
+    """Who waits has a key that says so, and a place in a list; who has none is taken out by the others."""
+
+    name = "seen-before-it-stands"
+    TURNS = 80
+    SEEN = "return redis.call('set', KEYS[1] .. ':alive:' .. ARGV[1], 1, 'PX', ARGV[2])"
+    JOIN = "return redis.call('rpush', KEYS[1] .. ':line', ARGV[1])"
+    TAKE = """
+        local line, first = KEYS[1] .. ':line', nil
+        while true do
+            first = redis.call('lindex', line, 0)
+            if not first then return 0 end
+            if redis.call('exists', KEYS[1] .. ':alive:' .. first) == 1 then break end
+            redis.call('lpop', line)
+        end
+        redis.call('pexpire', KEYS[1] .. ':alive:' .. ARGV[1], ARGV[3])
+        if first ~= ARGV[1] or not redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
+        redis.call('lpop', line)
+        redis.call('del', KEYS[1] .. ':alive:' .. ARGV[1])
+        return 1"""
+    GIVE_BACK = """
+        redis.call('lrem', KEYS[1] .. ':line', 0, ARGV[1])
+        redis.call('del', KEYS[1] .. ':alive:' .. ARGV[1])
+        if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+        return redis.call('del', KEYS[1])"""
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
+        await self._begin(key, token)
+        return await super()._take(key, token, ttl_ns)
+
+    async def _begin(self, key: str, token: str) -> None:
+        await self._run(self.SEEN, key, token, self.PLACE_MS)
+        await self._run(self.JOIN, key, token)
+
+
+class StandsUnseen(SeenBeforeItStands):
+    """Has its place first: who asks meanwhile takes it out, and it waits for a turn that never comes."""
+
+    name = "stands-unseen"
+
+    async def _begin(self, key: str, token: str) -> None:
+        await self._run(self.JOIN, key, token)
+        await self._run(self.SEEN, key, token, self.PLACE_MS)
 
 
 class KeepsPlaces(Queue):

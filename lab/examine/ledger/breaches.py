@@ -50,6 +50,8 @@ KEPT_TOO_LONG: Final = "keeps too long"
 LEAVES: Final = "leaves"
 APART: Final = "apart from others'"
 BESIDE: Final = "beside others'"
+WAITING: Final = "waiting"
+"""Of a client that waits. One that has died meanwhile may be taken out of a queue: no call tells of that."""
 PAST_CLAIM: Final = Breach(CLAIMS, "held", "claims")
 """A client's lock says that its lease is held, when it is over and no majority keeps the key."""
 READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
@@ -58,7 +60,7 @@ READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
 def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
     call, what, now_ns, slot = entry.call, effect.what, entry.time_ns, effect.slot
-    if call is None or what == PASS_ON:
+    if call is None or what == PASS_ON or _hands_over(effect, call.lease):
         return None
     if what == "count":
         again = _counts_again(call, entry.node, effect, ledger)
@@ -66,10 +68,8 @@ def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     lease, f = call.lease, call.f
     owner = effect.before.lease if effect.before is not None else None
     foreign = owner is not None and owner is not lease
-    if (slot.element and _may_go_or_come(call, effect, now_ns)) or (
-        owner is lease and _hands_over(effect, lease)
-    ):
-        return None
+    if slot.element and _may_go_or_come(call, effect, now_ns):
+        return _of_place(owner, call, what)
     takes_away = what == "delete" or (what == "shorten" and f == "release")
     if foreign and owner is not None and (takes_away or not lease.has(owner, now_ns)):
         shares = what in ("prolong", "shorten") and _shares(entry, effect, ledger)
@@ -148,10 +148,16 @@ def _may_go_or_come(call: Call, effect: Effect, now_ns: int) -> bool:
     return is_over or owner.state in ("asked", "refused", "unknown")
 
 
+def _of_place(owner: Lease | None, call: Call, what: str) -> Breach | None:
+    """The breach of a call that takes away the place of another one that goes on; None of any other."""
+    takes = owner is not None and owner is not call.lease and (owner.state, what) == ("asked", "delete")
+    return Breach(OWN_KEYS, call.f, what, WAITING) if takes else None
+
+
 def _hands_over(effect: Effect, lease: Lease) -> bool:
-    """Whether a key of this lease is now that of one that has asked for it."""
-    heir = effect.after.lease if effect.after is not None else None
-    return heir is not None and heir is not lease and heir.state != "held"
+    """Whether a key of this lease, which may be an element, is now that of one that has asked for it."""
+    owner, heir = (own.lease if own is not None else None for own in (effect.before, effect.after))
+    return owner is lease and heir is not None and heir is not lease and heir.state != "held"
 
 
 def _shares(entry: Entry, effect: Effect, ledger: Ledger) -> bool:

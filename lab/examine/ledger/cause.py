@@ -21,6 +21,7 @@ from lab.examine.ledger.breaches import (
     OWN_KEYS,
     READS_WALL_CLOCK,
     RESIDUE,
+    WAITING,
 )
 from lab.examine.ledger.finders import seen
 from lab.examine.ledger.keeping import Kept, Repairs, keep
@@ -215,5 +216,5 @@ def _rank(found: Found) -> int:
     if kind.effect == KEPT_TOO_LONG and found.effect is not None and found.effect.slot.element:
         return len(RANKS) + 1  # no element has an end of its own: who put it there is to take it away
     # An entry beside others' may be a place in a queue: it tells only where nothing else does.
-    is_weak = kind.rule == OWN_KEYS and (kind.whose == BESIDE or kind.whose.endswith(OVER))
+    is_weak = kind.rule == OWN_KEYS and (kind.whose in (BESIDE, WAITING) or kind.whose.endswith(OVER))
     return len(RANKS) if is_weak or kind.effect == LEAVES else RANKS[kind.rule]

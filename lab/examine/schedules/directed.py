@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from lab.errors import LabError
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.examine.schedules.anchored import taking
@@ -133,6 +135,25 @@ def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
                 held = timed_fault(Hold, on(ALICE, SENDS, nth), ALICE, short.names, direction="requests")
                 yield hurt(base, lasting_until(held, until))
             before = len(sendings)
+
+
+def asked_in_between(setting: Setting) -> Iterator[Trial]:
+    """Bob asks between two commands of an acquire of Alice's, when nobody has the lock, and soon releases.
+
+    He may take what she has begun for what somebody has left. What she sends after the one is held for less
+    than the time-outs for a node of most locks. One schedule for each of her sendings but the first, of an
+    acquire such as she has made before.
+    """
+    setting = setting.with_ttl(UNDO_TTL_NS)
+    ttl_ns, insists_ns = setting.ttl_ns, setting.ttl_ns * 6 // 10
+    insists: dict[str, Any] = {"insist_ns": insists_ns, "pause_ns": ttl_ns // 40}
+    hers = [action(Acquire), action(Release), action(Acquire, after(ttl_ns // 50), **insists)]
+    alone = told(setting, {ALICE: [*hers, action(Release, if_granted=True)]})
+    for nth in _sendings_of(alone, "acquire", 2)[1 : 1 + COMMANDS_MAX]:
+        between = on(ALICE, SENDS, nth)
+        his = [action(Acquire, later(between, MS_NS)), action(Release, if_granted=True)]
+        held = timed_fault(Hold, between, ALICE, setting.names, 0, BRIEF_NS, "requests")
+        yield hurt(replace(alone, tracks={**alone.tracks, BOB: tuple(his)}), held)
 
 
 def _ends_in_a_call(setting: Setting, f: str, times: int) -> Trial:

@@ -31,6 +31,7 @@ from lab.examine.schedules.boundaries import SHORT_NS
 from lab.examine.schedules.building import later
 from lab.examine.schedules.directed import (
     after_a_first_answer,
+    asked_in_between,
     beside_another_lock,
     beside_longer_ones,
     between_two_commands,
@@ -196,6 +197,7 @@ def sorts(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> 
     found["late request"] = after_a_first_answer(setting, extends=profile.extends)
     found["late call"] = calls_that_come_late(setting, extends=profile.extends)
     found["between commands"] = between_two_commands(setting, extends=profile.extends)
+    found["asked in between"] = asked_in_between(setting)
     found["another lock"] = beside_another_lock(setting)
     found["late answers"] = late_answers(setting, extends=profile.extends)
     found["late replies"] = chain(late_replies(setting, profile), slow_replies(setting, profile))
