@@ -82,7 +82,7 @@ def test_who_is_refused_by_a_key_is_not_kept_out_by_one_broken_connection(sendin
     assert "does-not-recover" not in {each.kind for each in causes(trial, "unavailable")}
 
 
-@pytest.mark.parametrize("schedules", [40, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("schedules", [50, pytest.param(100, marks=pytest.mark.full)])
 @pytest.mark.parametrize(("lock", "tells"), [("TellsNothing", False), ("StaysLost", True)])
 def test_one_that_has_nothing_to_ask_is_not_accused_of_what_its_user_cannot_know(
     lock: str, tells: bool, schedules: int

@@ -22,6 +22,7 @@ from lab.examine.ledger.breaches import (
     RESIDUE,
     SKIPS_NODES,
     SOON_NS,
+    WAITING,
     residue_of,
 )
 from lab.examine.ledger.keeping import Kept
@@ -89,17 +90,30 @@ def breaches(kept: Kept) -> list[Found]:
 
 def certain(kept: Kept) -> list[Found]:
     """Those that need no look at how long calls took, by rule."""
-    found = [*_of_entries(kept.ledger), *_of_claims(kept), *_of_residues(kept)]
+    found = [*_of_entries(kept), *_of_claims(kept), *_of_residues(kept)]
     return [*found, *_of_renewals(kept), *_of_order(kept)]
 
 
-def _of_entries(ledger: Ledger) -> Iterator[Found]:
-    for entry in ledger.entries:
+def _of_entries(kept: Kept) -> Iterator[Found]:
+    for entry in kept.ledger.entries:
         for effect, kind in zip(entry.effects, entry.breaches, strict=True):
             # What is refused takes nothing under another name: what it has set there is a note.
             is_note = kind is not None and kind.whose == APART and entry.call and entry.call.how == "fail"
             if kind is not None and not is_note:
-                yield Found(kind, entry.time_ns, entry, effect, call=entry.call, node=entry.node)
+                excused = kind.whose == WAITING and _was_away(kept.outcome, effect, entry.time_ns)
+                yield Found(
+                    kind, entry.time_ns, entry, effect, call=entry.call, node=entry.node, excused=excused
+                )
+
+
+def _was_away(outcome: Outcome, effect: Effect, at_ns: int) -> bool:
+    """Whether a client whose place is taken away was kept from showing that it waits."""
+    waits = effect.before.lease if effect.before is not None else None
+    if waits is None:
+        return False
+    return is_out(outcome, waits.client, waits.asked_ns, at_ns) or bool(
+        away_from(outcome, waits.client, waits.asked_ns, at_ns, losing_only=True)
+    )
 
 
 def _of_claims(kept: Kept) -> Iterator[Found]:
