@@ -56,7 +56,7 @@ def why_not_owed(kind: Kind, cause: Cause) -> str:
 
 
 def why_uncertain(
-    kind: Kind,
+    reference: str,
     violation: Violation,
     causes: Sequence[Cause],
     shown: tuple[int, int],
@@ -68,7 +68,7 @@ def why_uncertain(
     """Why a violation is not certain to be a defect of the lock; nothing if it is.
 
     Args:
-        kind: what the lock is.
+        reference: the lock that it is compared with.
         violation: what was found.
         causes: what led to it.
         shown: how many variants of the schedule show it, of how many that were run.
@@ -79,7 +79,7 @@ def why_uncertain(
     rare = violation.finding in RARE
     reproduced, variants = shown
     if lost:
-        return f"{kind.reference} has it as well in {lost} of {variants} variants"
+        return f"{reference} has it as well in {lost} of {variants} variants"
     if beyond and not causes:
         return NO_CAUSE
     if rare and not causes and any(issubclass(fault, KEEP_AWAY) for fault in faults):

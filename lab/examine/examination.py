@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
 from lab.examine.defects import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_not_owed, why_uncertain
-from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.kinds import CLOCKS, Kind, reference_in
 from lab.examine.ledger.finders import OTHERS_KEY, all_violations, seen
 from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.naming import UNKNOWN, Cause, causes_of
@@ -439,7 +439,9 @@ class Examination:
         """Why not nearly all variants of a trial show a finding that has no cause; nothing if they do."""
         of, shown, lost = self._confirm(trial, violation.finding, SURE)
         faults = {type(fault_of(fault)) for fault in every_fault(trial)}
-        return why_uncertain(self.kind, violation, (), (shown, of), lost, beyond=False, faults=faults)
+        return why_uncertain(
+            self._reference_of(trial), violation, (), (shown, of), lost, beyond=False, faults=faults
+        )
 
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
         """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
@@ -631,7 +633,8 @@ class Examination:
         faults = {type(fault_of(fault)) for fault in every_fault(trial)}
         beyond = bool(candidate.broken)
         shown = reproduced, variants
-        doubt = why_uncertain(self.kind, violation, causes, shown, lost, beyond=beyond, faults=faults)
+        reference = self._reference_of(trial)
+        doubt = why_uncertain(reference, violation, causes, shown, lost, beyond=beyond, faults=faults)
         cause = causes[0] if causes else None
         defect = Defect(
             cause.kind if cause is not None else UNKNOWN,
@@ -693,6 +696,10 @@ class Examination:
         shortest = min(before.trial, trial, key=lambda each: len(each.key()))
         self.undecided[finding, why] = replace(before, times=before.times + 1, trial=shortest)
 
+    def _reference_of(self, trial: Trial) -> str:
+        return reference_in(self.kind.reference, reentrant=trial.reentrant)
+
     def _for_reference(self, trial: Trial) -> Trial:
         permits = self.kind.capacity.permits if self.kind.capacity.permits > 1 else 0
-        return replace(trial, lock=self.kind.reference, options=dict(self._options), permits=permits)
+        reference = self._reference_of(trial)
+        return replace(trial, lock=reference, options=dict(self._options), permits=permits)

@@ -32,6 +32,13 @@ SEMAPHORE: Final = "lab.locks.semaphore:Semaphore"
 """The reference of locks that several clients may hold at once."""
 READ_WRITE: Final = "lab.locks.read_write:ReadWrite"
 """The reference of locks that readers share."""
+_ON_MOST: Final = "lab.locks.reentrant:ReentrantRedlock"
+TAKEN_AGAIN: Final = {
+    "single": "lab.locks.reentrant:ReentrantSingle",
+    "redlock": _ON_MOST,
+    "redlock-sequential": _ON_MOST,
+}
+"""By the reference of a kind, that of schedules in which the holder takes the lock again."""
 FALSE_VALIDITY: Final = "false-validity"
 UNFENCED: Final = ("stale-write", "unfenced-write", "lost-update", "cycle")
 """What a fencing token would stop."""
@@ -156,6 +163,11 @@ LIMITS: Final[dict[str, frozenset[str]]] = {
     "fence-order": frozenset((FORGETS,)),
     **dict.fromkeys(UNFENCED, CLOCKS),
 }
+
+
+def reference_in(reference: str, *, reentrant: bool) -> str:
+    """The reference of a schedule, in which the holder may take the lock again or not."""
+    return TAKEN_AGAIN.get(reference, reference) if reentrant else reference
 
 
 def limits_its_tries(lock: str, options: Mapping[str, object]) -> bool:

@@ -7,15 +7,17 @@ from itertools import chain, islice
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from lab.examine.examination import Examination, tried
+from lab.examine.kinds import TAKEN_AGAIN, reference_in
 from lab.examine.profile.learn import learn
-from lab.examine.programs import Setting
+from lab.examine.programs import ALICE, Setting
 from lab.examine.result import Part
 from lab.examine.schedules.reentrant import ASKS, nested, reentrance, taken_again
 from lab.search.command import OPTIONS
 from lab.search.loop import Budget
-from lab.search.runner import trials
+from lab.search.runner import run_trial, trials
 from lab.search.workers import Workers
 from tests.known_bad.examined import examined
 
@@ -23,18 +25,19 @@ pytestmark = pytest.mark.usefixtures("_patched")
 
 LOCKS = "tests.locks_to_test.ordinary.nested:"
 SOME, MOST = 60, 250
-CORRECT = {
+CORRECT: dict[str, dict[str, int]] = {
     **{LOCKS + name: {"retries": 0} for name in ("DepthIsSent", "CountsByItself")},
     **{LOCKS + name: {"retries": 0} for name in ("AnEntryEach", "CountsAndLooks")},
     "tests.locks_to_test.unusual:Reentrant": {},
     "tests.locks_to_test.unusual:AFieldEach": {},
+    **{name: {} for name in sorted({*TAKEN_AGAIN.values()})},
 }
 
 
 def of_nested(lock: str, most: int) -> Examination:
     """What is seen of a lock when its holder takes it again, in the first of all such schedules."""
     with closing(Workers(tried, 1)) as workers, trials():
-        setting = Setting(lock, dict(CORRECT[lock]), 1)
+        setting = Setting(lock, {**CORRECT[lock]}, 3 if lock == TAKEN_AGAIN["redlock"] else 1)
         profile, again = learn(setting), reentrance(setting).setting
         assert again is not None
         one = Examination(profile.kind, OPTIONS, Budget(36_000), workers=workers)
@@ -50,6 +53,23 @@ def test_a_correct_lock_is_not_accused(lock: str, most: int) -> None:
     assert [(defect.cause, defect.seen) for defect in one.defects] == []
     assert not one.failed
     assert not [finding for finding, _ in one.undecided if finding != "unavailable"]
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_the_reference_is_granted_the_lock_as_often_as_it_is_taken(nodes: int) -> None:
+    usual = "single" if nodes == 1 else "redlock"
+    with trials():
+        setting = Setting(reference_in(usual, reentrant=True), {}, nodes)
+        assert reentrance(setting).setting is not None
+        first = next(taken_again(setting, learn(setting)))
+        plain = replace(first, lock=usual)
+        granted = [
+            [event["type"] for event in run_trial(trial).events if event.get("client") == ALICE]
+            for trial in (first, plain)
+        ]
+    assert "fail" not in granted[0]
+    assert "fail" in granted[1]
+    assert reference_in(usual, reentrant=False) == usual
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.answer.narrative import schedule_words
-from lab.examine.kinds import FALSE_VALIDITY, LATE, SEMAPHORE, SENTENCES, UNFENCED
+from lab.examine.kinds import FALSE_VALIDITY, LATE, SEMAPHORE, SENTENCES, UNFENCED, reference_in
 from lab.examine.ledger.breaches import RULES
 from lab.examine.ledger.finders import OTHERS_KEY
 from lab.examine.ledger.naming import CATALOGUE, CauseKind
@@ -141,7 +141,7 @@ def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] 
     kind = cause_of(defect)
     other = [f"{name} ({meaning(name)})" for name in defect.findings[1:]]
     path = defect.scenario or defect.trial_file
-    lost = defect.reference_lost
+    lost, compared = defect.reference_lost, reference_in(reference, reentrant=defect.trial.reentrant)
     return DefectWords(
         kind.what,
         defect.cause,
@@ -154,7 +154,7 @@ def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] 
         "; ".join(other),
         tuple(map(_consequence, consequences)),
         f"in {defect.reproduced} of {defect.variants} variants of its schedule (other latencies and pauses)",
-        f"{reference} in the same {defect.variants} schedules: "
+        f"{compared} in the same {defect.variants} schedules: "
         + (f"fails in {lost}" if lost else "never fails"),
         kind.right,
         kind.source,

@@ -32,7 +32,7 @@ def doubt(
     causes = NAMED if named else ()
     violation = Violation(finding, "of a test")
     shown = reproduced, variants
-    return why_uncertain(Kind(True), violation, causes, shown, lost, beyond=beyond, faults=faults)
+    return why_uncertain(Kind(True).reference, violation, causes, shown, lost, beyond=beyond, faults=faults)
 
 
 def test_within_the_assumptions_one_overlap_is_enough_also_without_a_cause() -> None:
