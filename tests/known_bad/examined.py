@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from lab.examine.command import Asked, examine
 from lab.examine.examination import Progress
 from lab.examine.result import Examined
 from lab.search.loop import OutOfTime
+
+
+def often(locks: Iterable[str], some: int, most: int) -> list[Any]:
+    """Locks with numbers of schedules: the first with ``some`` always, each with ``most`` in the full run."""
+    first, *others = locks
+    full = (pytest.param(lock, most, marks=pytest.mark.full) for lock in (first, *others))
+    return [(first, some), *full]
 
 
 def examined(

@@ -36,7 +36,7 @@ SOON = (
 """Those that take a few seconds, and are part of the full run."""
 LATE = ("one-token-for-all-tries",)
 """Those that take thousands of schedules."""
-EVERY = 5
+EVERY = 10
 """Of so many others one is part of the full run; all of them are examined with ``--slow``."""
 FIRST = ("redlock",)
 """Correct locks that are examined in every run of the tests."""
@@ -119,8 +119,8 @@ def test_a_broken_lock_is_found_with_its_cause(name: str) -> None:
 @pytest.mark.parametrize(
     ("lock", "schedules"),
     [
-        *((lock, 500) for lock in FIRST),
-        *(pytest.param(lock, 600, marks=pytest.mark.full) for lock in CORRECT),
+        *((lock, 250) for lock in FIRST),
+        *(pytest.param(lock, 400, marks=pytest.mark.full) for lock in CORRECT),
     ],
 )
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.known_bad.examined import examined
+from tests.known_bad.examined import examined, often
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
 LOCKS = "tests.locks_to_test.in_collections:"
 
 
-@pytest.mark.parametrize("schedules", [60, pytest.param(800, marks=pytest.mark.full)])
-@pytest.mark.parametrize("lock", ["OnePermit", "InAList", "InASet", "Queue", "SeenBeforeItStands"])
+@pytest.mark.parametrize(
+    ("lock", "schedules"), often(["OnePermit", "InAList", "InASet", "Queue", "SeenBeforeItStands"], 60, 400)
+)
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []

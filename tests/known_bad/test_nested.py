@@ -19,7 +19,7 @@ from lab.search.command import OPTIONS
 from lab.search.loop import Budget
 from lab.search.runner import run_trial, trials
 from lab.search.workers import Workers
-from tests.known_bad.examined import examined
+from tests.known_bad.examined import examined, often
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -46,8 +46,7 @@ def of_nested(lock: str, most: int) -> Examination:
     return one
 
 
-@pytest.mark.parametrize("most", [SOME, pytest.param(MOST, marks=pytest.mark.full)])
-@pytest.mark.parametrize("lock", CORRECT)
+@pytest.mark.parametrize(("lock", "most"), often(CORRECT, SOME, MOST))
 def test_a_correct_lock_is_not_accused(lock: str, most: int) -> None:
     one = of_nested(lock, most)
     assert [(defect.cause, defect.seen) for defect in one.defects] == []

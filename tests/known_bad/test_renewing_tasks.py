@@ -82,13 +82,13 @@ def test_who_is_refused_by_a_key_is_not_kept_out_by_one_broken_connection(sendin
     assert "does-not-recover" not in {each.kind for each in causes(trial, "unavailable")}
 
 
-@pytest.mark.parametrize("schedules", [50, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.full
 @pytest.mark.parametrize(("lock", "tells"), [("TellsNothing", False), ("StaysLost", True)])
 def test_one_that_has_nothing_to_ask_is_not_accused_of_what_its_user_cannot_know(
-    lock: str, tells: bool, schedules: int
+    lock: str, tells: bool
 ) -> None:
     """Who is cut off for a lease goes on: that is not decided, with the reason."""
-    found = examined(f"{LOCKS}.renewing:{lock}", schedules, to_the_end=True, options=(("retries", 0),))
+    found = examined(f"{LOCKS}.renewing:{lock}", 100, to_the_end=True, options=(("retries", 0),))
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     untold = {one.finding for one in found.undecided if one.why == NOT_TOLD}
     assert untold == (set() if tells else {"unfenced-write", "lost-update"})
