@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from lab.locks.base import Lease, LeaseLost, NotAcquired
 from lab.locks.lease_options import LeaseOptions
+from lab.locks.leased import OnRedis
 from lab.locks.redlock import Redlock
 from lab.locks.single import Single
 
@@ -84,47 +85,36 @@ class Counts:
         await give_back(lease)
 
 
-class ReentrantSingle(Single):
+class _TakenAgain(OnRedis[Any]):
+    """What a lock has besides, whose client counts."""
+
+    reentrant: ClassVar[bool] = True
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._counts = Counts(self.options, self._surroundings.clock_ns)
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """As ``Counts`` has it."""
+        take, prolong = super().acquire, super().extend  # type: ignore[misc]
+        return await self._counts.acquire(key, ttl_ns, take, prolong)
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        """As ``Counts`` has it."""
+        return await self._counts.extend(lease, ttl_ns, super().extend)  # type: ignore[misc]
+
+    async def release(self, lease: Lease) -> None:
+        """As ``Counts`` has it."""
+        await self._counts.release(lease, super().release)  # type: ignore[misc]
+
+
+class ReentrantSingle(_TakenAgain, Single):
     """``Single``, which its holder may take again."""
 
     name: ClassVar[str] = "single that its holder may take again"
-    reentrant: ClassVar[bool] = True
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self._counts = Counts(self.options, self._surroundings.clock_ns)
-
-    async def acquire(self, key: str, ttl_ns: int) -> Lease:
-        """As ``Counts`` has it."""
-        return await self._counts.acquire(key, ttl_ns, super().acquire, super().extend)
-
-    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
-        """As ``Counts`` has it."""
-        return await self._counts.extend(lease, ttl_ns, super().extend)
-
-    async def release(self, lease: Lease) -> None:
-        """As ``Counts`` has it."""
-        await self._counts.release(lease, super().release)
 
 
-class ReentrantRedlock(Redlock):
+class ReentrantRedlock(_TakenAgain, Redlock):
     """``Redlock``, which its holder may take again."""
 
     name: ClassVar[str] = "redlock that its holder may take again"
-    reentrant: ClassVar[bool] = True
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self._counts = Counts(self.options, self._surroundings.clock_ns)
-
-    async def acquire(self, key: str, ttl_ns: int) -> Lease:
-        """As ``Counts`` has it."""
-        return await self._counts.acquire(key, ttl_ns, super().acquire, super().extend)
-
-    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
-        """As ``Counts`` has it."""
-        return await self._counts.extend(lease, ttl_ns, super().extend)
-
-    async def release(self, lease: Lease) -> None:
-        """As ``Counts`` has it."""
-        await self._counts.release(lease, super().release)
