@@ -12,6 +12,7 @@ from lab.examine.ledger.naming import causes_of
 from lab.examine.programs import ALICE, S_NS, Setting
 from lab.examine.violations.judge import Violation
 from lab.faults.crash import Crash
+from lab.faults.reset import Reset
 from lab.scenario.triggers import on
 from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
@@ -94,6 +95,20 @@ def test_what_gave_a_lease_its_life_was_not_to_take_it_away() -> None:
     with trials():
         assert "unavailable" in violations(trial)
         assert causes_of(trial, "unavailable") == []
+
+
+def test_an_unwatch_was_not_to_take_a_key_away() -> None:
+    """A connection breaks in the transaction of a release; what follows only puts a new one in order."""
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 3 * S_NS),)}
+    setting = Setting(here("in_transactions:Watched"), dict(QUICK), 1).with_ttl(10 * S_NS)
+    found: list[list[str]] = []
+    with trials():
+        for nth in range(1, 13):
+            broken = timed_fault(Reset, on(ALICE, "sends", nth), ALICE, ("A",))
+            trial = setting.with_clients(clients, (broken,))
+            found += [[each.kind for each in causes_of(trial, name)] for name in violations(trial)]
+    assert found
+    assert not any(found)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ from lab.search.guard import CANCELLED
 from lab.search.origin import Sent
 from lab.search.runner import Outcome, is_unattended
 
+TAKES_NOTHING: Final = ABOUT_CONNECTIONS | {"UNWATCH", "DISCARD"}
+"""What a client sends to have a connection in order, as when another one broke in a transaction."""
 RAISES, NEVER_ENDS, IS_LATE, FAILS, MIXES = "raises", "never ends", "is late", "fails", "mixes keys"
 STOPS: Final = "stops renewing"
 OUTWAITS: Final = "waits past its time-out"
@@ -256,7 +258,7 @@ def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None
         for call in calls
         for each in call.sent
         if each.node == made.node and made.sent is not None and each is not made.sent
-        if each.time_ns >= made.sent.time_ns and each.words[0].upper() not in ABOUT_CONNECTIONS
+        if each.time_ns >= made.sent.time_ns and each.words[0].upper() not in TAKES_NOTHING
     ]
     # What renewed it between the two calls was to take nothing away, nor was what prolonged it in the first.
     granted_ns = next((call.ended_ns for call in calls if call.f == "acquire"), NEVER)
