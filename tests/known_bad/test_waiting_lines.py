@@ -19,6 +19,7 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)  # clients that ask often: minutes where others compute
 @pytest.mark.parametrize(
     ("lock", "cause", "seen"),
     [
