@@ -14,7 +14,7 @@ from lab.examine.result import Examined
 from lab.search.loop import OutOfTime
 
 
-def often(locks: Iterable[str], some: int, most: int) -> list[Any]:
+def one_always(locks: Iterable[str], some: int, most: int) -> list[Any]:
     """Locks with numbers of schedules: the first with ``some`` always, each with ``most`` in the full run."""
     first, *others = locks
     full = (pytest.param(lock, most, marks=pytest.mark.full) for lock in (first, *others))

@@ -116,6 +116,14 @@ def test_a_broken_lock_is_found_with_its_cause(name: str) -> None:
     assert defect.reference_lost == 0
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["quorum-off-by-one", "believes-for-ever"])
+def test_what_is_named_first_is_what_the_fewest_faults_show(name: str) -> None:
+    """Whatever its consequences are under several faults."""
+    found = examined(MUTANTS[name].lock, SCHEDULES_MAX, first=True)
+    assert [defect.cause for defect in found.defects] == [*MUTANTS[name].causes]
+
+
 @pytest.mark.parametrize(
     ("lock", "schedules"),
     [

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.known_bad.examined import examined, often
+from tests.known_bad.examined import examined, one_always
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
 LOCKS = "tests.locks_to_test.in_one_call:"
 
 
-@pytest.mark.parametrize(("lock", "schedules"), often(["WatchesThenLooks", "ByDigest", "InATable"], 60, 400))
+@pytest.mark.parametrize(
+    ("lock", "schedules"), one_always(["WatchesThenLooks", "ByDigest", "InATable"], 60, 400)
+)
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.known_bad.examined import examined, often
+from tests.known_bad.examined import examined, one_always
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -26,7 +26,7 @@ def test_a_ticket_that_is_used_again_and_again_is_left_by_nobody(lock: str) -> N
     assert examined(f"{LOCKS}{lock}", 2_000, to_the_end=True).defects == ()
 
 
-@pytest.mark.parametrize(("lock", "schedules"), often(KINDS, 60, 300))
+@pytest.mark.parametrize(("lock", "schedules"), one_always(KINDS, 60, 300))
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []

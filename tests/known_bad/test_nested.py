@@ -19,7 +19,7 @@ from lab.search.command import OPTIONS
 from lab.search.loop import Budget
 from lab.search.runner import run_trial, trials
 from lab.search.workers import Workers
-from tests.known_bad.examined import examined, often
+from tests.known_bad.examined import examined, one_always
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -46,7 +46,7 @@ def of_nested(lock: str, most: int) -> Examination:
     return one
 
 
-@pytest.mark.parametrize(("lock", "most"), often(CORRECT, SOME, MOST))
+@pytest.mark.parametrize(("lock", "most"), one_always(CORRECT, SOME, MOST))
 def test_a_correct_lock_is_not_accused(lock: str, most: int) -> None:
     one = of_nested(lock, most)
     assert [(defect.cause, defect.seen) for defect in one.defects] == []
@@ -69,6 +69,17 @@ def test_the_reference_is_granted_the_lock_as_often_as_it_is_taken(nodes: int) -
     assert "fail" not in granted[0]
     assert "fail" in granted[1]
     assert reference_in(usual, reentrant=False) == usual
+
+
+@pytest.mark.full
+def test_a_defect_in_a_nested_schedule_is_none_if_that_reference_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lock = "tests.locks_to_test.unusual:OfTheLastLength"
+    monkeypatch.setitem(TAKEN_AGAIN, "single", lock)
+    found = examined(lock, 200, to_the_end=True)
+    assert [defect.cause for defect in found.defects if defect.trial.reentrant] == []
+    assert [each.why for each in found.undecided if each.why.startswith(f"{lock} has it as well")]
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from lab.locks import capacity_of
 from lab.search.as_scenario import scenarios_of, text_of
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
-from tests.known_bad.examined import examined, often
+from tests.known_bad.examined import examined, one_always
 
 LOCKS = "tests.locks_to_test.read_write:"
 SHAPES = "tests.locks_to_test.ordinary.sharing:"
@@ -22,7 +22,7 @@ patched = pytest.mark.usefixtures("_patched")
 
 @patched
 @pytest.mark.parametrize(
-    ("lock", "schedules"), often(["TwoKeys", "WriterFirst", "InAHash", "InSlots"], 60, 400)
+    ("lock", "schedules"), one_always(["TwoKeys", "WriterFirst", "InAHash", "InSlots"], 60, 400)
 )
 def test_a_correct_read_write_lock_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.known_bad.examined import examined, often
+from tests.known_bad.examined import examined, one_always
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
 LOCKS = "tests.locks_to_test.ordinary.scopes:"
 
 
-@pytest.mark.parametrize(("lock", "schedules"), often(["Refusing", "Counting", "Waiting"], 60, 400))
+@pytest.mark.parametrize(("lock", "schedules"), one_always(["Refusing", "Counting", "Waiting"], 60, 400))
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     # Their client repeats what was not answered, so that keys stay; nothing is said of that here.
     found = examined(LOCKS + lock, schedules, to_the_end=True, options=(("retries", 0),))

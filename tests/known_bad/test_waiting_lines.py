@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.known_bad.examined import examined, often
+from tests.known_bad.examined import examined, one_always
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
 LOCKS = "tests.locks_to_test.waiting_lines:"
 
 
-@pytest.mark.parametrize(("lock", "schedules"), often(["HandedOver", "FirstInLine", "Dated"], 60, 500))
+@pytest.mark.parametrize(("lock", "schedules"), one_always(["HandedOver", "FirstInLine", "Dated"], 60, 500))
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     found = examined(LOCKS + lock, schedules, to_the_end=True)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []

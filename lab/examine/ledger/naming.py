@@ -77,7 +77,7 @@ OF_EXTENSIONS: Final = frozenset((REFUSED_EXTENSION, UNCHANGED))
 def _told(kept: Kept, found: Found, finding: str) -> Told:
     """What was seen of a breach; of a belief in a lease that is over without what has no part in it.
 
-    A lock that says so also where nobody extends the lease does not go by how an extension ended.
+    If the lock says so in the same schedule without extensions, how one of them ended is no cause.
     """
     told, trial = tell(kept, found), kept.outcome.trial
     if found.kind != PAST_CLAIM or not told.facts & OF_EXTENSIONS:

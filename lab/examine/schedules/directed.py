@@ -138,7 +138,7 @@ def between_two_commands(setting: Setting, *, extends: bool) -> Iterator[Trial]:
 
 
 def asked_in_between(setting: Setting) -> Iterator[Trial]:
-    """Bob asks between two commands of an acquire of Alice's, when nobody has the lock, and soon releases.
+    """Nobody has the lock; between two commands of Alice's acquire Bob asks for it, and releases it at once.
 
     He may take what she has begun for what somebody has left. What she sends after the one is held for less
     than the time-outs for a node of most locks. One schedule for each of her sendings but the first, of an
